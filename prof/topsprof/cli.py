@@ -1,0 +1,150 @@
+"""The `topsprof` command: finds the verb, loads its module, turns errors into one line and an exit code.
+
+A verb's module is loaded only when it is used, so `topsprof --help` loads neither pyarrow nor any command. Each module
+`topsprof.commands.<module>` offers `add_arguments(parser)` and `run(args) -> exit code`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Final, NoReturn, Protocol, cast
+
+from tops_kit.errors import UserError
+
+VERBS: Final[dict[str, tuple[str, str]]] = {
+    "run": ("run", "run a program and record it into a session"),
+    "start": ("start", "switch the recording of a running session on"),
+    "stop": ("stop", "switch the recording of a running session off, or end the session"),
+    "sessions": ("sessions", "list the sessions that are being recorded now"),
+    "import": ("import_", "make a session of a trace file of another tool"),
+    "stats": ("stats", "print summary tables of a session"),
+    "sql": ("sql", "ask a session in SQL"),
+    "export": ("export", "write a session in the format of another tool"),
+    "info": ("info", "say what a session holds"),
+    "pack": ("pack", "pack a session into one file"),
+    "unpack": ("unpack", "make a session of a packed file"),
+    "recover": ("recover", "complete a session whose recording crashed"),
+    "doctor": ("doctor", "show what recording uses and is limited by on this machine"),
+}
+"""Verb -> (module in topsprof.commands, one line of help), in the order in which help lists them."""
+
+ALIASES: Final[dict[str, str]] = {"profile": "run"}
+"""Spellings of other profilers -> our verb."""
+
+LEADING_OPTIONS: Final[dict[str, str]] = {"--import": "import", "--help-reports": "stats"}
+"""Options that stand for a verb when a command line begins with them, as the vendor's tool is used without verbs."""
+
+EXIT_USAGE: Final = 2
+EXIT_INTERRUPTED: Final = 130
+EXIT_BROKEN_PIPE: Final = 141
+
+
+class Command(Protocol):
+    """What a module of topsprof.commands offers."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
+
+    def run(self, args: argparse.Namespace) -> int: ...
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(EXIT_USAGE, f"{self.prog}: {message} (see '{self.prog} --help')\n")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line (default: the process's) and return its exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        code = _dispatch(words)
+        sys.stdout.flush()
+        return code
+    except UserError as error:
+        print(f"topsprof: {error}", file=sys.stderr)
+        return error.exit_code
+    except BrokenPipeError:
+        # the reader of our output went away (`topsprof ... | head`): nothing is wrong, and nothing more can be said
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_BROKEN_PIPE
+    except KeyboardInterrupt:
+        print("topsprof: interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except SystemExit as leaving:  # argparse: help and errors
+        return leaving.code if isinstance(leaving.code, int) else 0 if leaving.code is None else EXIT_USAGE
+
+
+def _dispatch(words: list[str]) -> int:
+    if not words or words[0] in ("-h", "--help", "help"):
+        if len(words) == 2 and words[0] == "help":
+            return _run_verb(words[1], ["--help"])
+        print(overview())
+        return 0
+    if words[0] in ("-V", "--version", "version"):
+        from topstx._version import VERSION
+
+        print(f"topsprof {VERSION}")
+        return 0
+    first = words[0].partition("=")[0]
+    if first in LEADING_OPTIONS:
+        verb = LEADING_OPTIONS[first]
+        if verb == "import":  # --import FILE and --import=FILE: the file is the verb's first argument
+            return _run_verb(verb, [words[0].partition("=")[2], *words[1:]] if "=" in words[0] else words[1:])
+        return _run_verb(verb, words)
+    if first.startswith("-"):
+        return _run_verb("run", words)
+    return _run_verb(words[0], words[1:])
+
+
+def _run_verb(word: str, rest: list[str]) -> int:
+    verb = ALIASES.get(word, word)
+    if verb not in VERBS:
+        raise UserError(_unknown(word))
+    command = load_command(verb)
+    parser = Parser(prog=f"topsprof {verb}", description=VERBS[verb][1] + ".", allow_abbrev=False)
+    command.add_arguments(parser)
+    return command.run(parser.parse_args(rest))
+
+
+def load_command(verb: str) -> Command:
+    """The module of `verb`. Raises UserError when this installation lacks it."""
+    name = f"topsprof.commands.{VERBS[verb][0]}"
+    try:
+        return cast(Command, importlib.import_module(name))
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        raise UserError(f"'{verb}' is not part of this version of topsprof") from None
+
+
+def overview() -> str:
+    """The text of `topsprof --help`."""
+    width = max(map(len, VERBS)) + 2
+    verbs = "\n".join(f"  {verb:<{width}}{text}" for verb, (_, text) in VERBS.items())
+    return (
+        "usage: topsprof VERB [options]\n\n"
+        "Records programs and reads recordings and traces.\n\n"
+        f"verbs:\n{verbs}\n\n"
+        "A SESSION may be a session folder, a packed one, or a trace file of another tool.\n"
+        "  topsprof VERB --help   options of a verb\n"
+        "  topsprof --version     version"
+    )
+
+
+def _unknown(word: str) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(word, [*VERBS, *ALIASES], n=1)
+    if close:
+        return f"unknown verb '{word}': did you mean '{close[0]}'?"
+    hint = " (to record a program: topsprof run -- PROGRAM)"
+    return f"unknown verb '{word}': 'topsprof --help' lists the verbs{hint}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
