@@ -1,0 +1,46 @@
+"""The importers that exist, loaded when asked for. A new format is one file and one line here.
+
+The order matters: the first importer that recognises a file gets it, so the strict ones stand before the tolerant ones.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, cast
+
+from tops_kit.errors import TraceError, UserError
+
+if TYPE_CHECKING:
+    from topsprof.importers.base import Importer, Source
+
+IMPORTERS: dict[str, str] = {
+    "nsys": "topsprof.importers.nsys:NsysImporter",
+    "perfetto": "topsprof.importers.perfetto:PerfettoImporter",
+    "speedscope": "topsprof.importers.speedscope:SpeedscopeImporter",
+    "viztracer": "topsprof.importers.viztracer:ViztracerImporter",
+    "kineto": "topsprof.importers.kineto:KinetoImporter",
+    "chrome": "topsprof.importers.chrome:ChromeImporter",
+    "collapsed": "topsprof.importers.collapsed:CollapsedImporter",
+}
+
+
+def load(name: str) -> Importer:
+    """The importer called `name`. UserError when there is none."""
+    try:
+        module, _, attribute = IMPORTERS[name].partition(":")
+    except KeyError:
+        raise UserError(f"no importer is called {name!r}: use one of {', '.join(sorted(IMPORTERS))}") from None
+    return cast("Importer", getattr(import_module(module), attribute)())
+
+
+def detect(source: Source) -> Importer:
+    """The importer of a file, by its content. TraceError when none recognises it."""
+    head = source.head()
+    if not head.strip():
+        raise TraceError(f"{source.path}: the file is empty; give a trace with events in it")
+    for name in IMPORTERS:
+        importer = load(name)
+        if importer.detects(head, source.path):
+            return importer
+    raise TraceError(f"{source.path}: not a trace format that is known ({', '.join(sorted(IMPORTERS))}); "
+                     "name the format with --type if you are sure")
