@@ -128,7 +128,8 @@ enum {                              /* topstx_record.flags */
     TOPSTX_FLAG_MORE = 4,           /* MORE slots follow */
     TOPSTX_FLAG_START_END = 8,      /* start_range/end_range; MORE carries the ending thread's id when it differs */
     TOPSTX_FLAG_TRUNCATED = 16,     /* the payload was longer than TOPSTX_PAYLOAD_MAX and was cut */
-    TOPSTX_FLAG_CAPTURE = 32        /* writer-private: this range switched recording on */
+    TOPSTX_FLAG_CAPTURE = 32,       /* writer-private: this range switched recording on */
+    TOPSTX_FLAG_PUSHED = 64         /* writer-private, in topstx_open only: opened by push, so a pop may close it */
 };
 typedef struct topstx_record {      /* one slot, 32 bytes */
     uint64_t begin_tick;
