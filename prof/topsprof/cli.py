@@ -1,7 +1,7 @@
 """The `topsprof` command: finds the verb, loads its module, turns errors into one line and an exit code.
 
-A verb's module is loaded only when it is used, so `topsprof --help` loads neither pyarrow nor any command. Each module
-`topsprof.commands.<module>` offers `add_arguments(parser)` and `run(args) -> exit code`.
+A verb's module is loaded only when it is used, so `topsprof --help` loads neither pyarrow nor any command. Each
+module `topsprof.commands.<module>` offers `add_arguments(parser)` and `run(args) -> exit code`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ALIASES: Final[dict[str, str]] = {"profile": "run"}
 """Spellings of other profilers -> our verb."""
 
 LEADING_OPTIONS: Final[dict[str, str]] = {"--import": "import", "--help-reports": "stats"}
-"""Options that stand for a verb when a command line begins with them, as the vendor's tool is used without verbs."""
+"""Options that stand for a verb when a command line begins with them: the vendor's tool has no verbs."""
 
 EXIT_USAGE: Final = 2
 EXIT_INTERRUPTED: Final = 130
@@ -69,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"topsprof: {error}", file=sys.stderr)
         return error.exit_code
     except BrokenPipeError:
-        # the reader of our output went away (`topsprof ... | head`): nothing is wrong, and nothing more can be said
+        # the reader of our output went away (`topsprof ... | head`): nothing is wrong
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_BROKEN_PIPE
     except KeyboardInterrupt:
