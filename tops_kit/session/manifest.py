@@ -1,0 +1,54 @@
+"""`session.json`: what the session as a whole is."""
+
+from __future__ import annotations
+
+import platform
+import time
+from pathlib import Path
+from typing import Any
+
+from tops_kit.errors import SessionError
+from tops_kit.session.files import read_json, session_error
+from tops_kit.session.schema import FORMAT_VERSION
+
+MANIFEST = "session.json"
+SUFFIX = ".topsprof"
+WRITER_LOCK = ".writer.lock"
+STATUSES = ("recording", "complete", "crashed", "stopped")
+
+
+def new_manifest(kind: str, command: list[str], attributes: dict[str, Any]) -> dict[str, Any]:
+    """The manifest of a session that has just begun."""
+    return {"format": list(FORMAT_VERSION), "kind": kind, "status": "recording", "created_ns": time.time_ns(),
+            "command": command, "host": platform.node(), "system": platform.platform(),
+            "attributes": attributes, "ledger": []}
+
+
+def check_version(path: Path, version: object) -> None:
+    """SessionError unless this code can read format `version`, a [major, minor] list."""
+    if not isinstance(version, list) or len(version) != 2 or not all(isinstance(part, int) for part in version):
+        raise SessionError(f"{path} is damaged: no format version; try `topsprof recover`, or import the trace again")
+    if version[0] > FORMAT_VERSION[0]:
+        raise SessionError(f"{path.parent} has format {version[0]}.{version[1]}, this version reads up to "
+                           f"{FORMAT_VERSION[0]}.x; upgrade tops-kit")
+
+
+def read_manifest(session: Path) -> dict[str, Any]:
+    """The manifest of a session folder; SessionError (one line) when it isn't one, or can't be read."""
+    path = session / MANIFEST
+    try:
+        manifest = read_json(path)
+    except FileNotFoundError as error:
+        what = "is not a session (it has no session.json)" if session.is_dir() else "does not exist"
+        raise SessionError(f"{session} {what}; give a {SUFFIX} folder") from error
+    except NotADirectoryError as error:
+        raise SessionError(f"{session} is a file, not a session folder") from error
+    except OSError as error:
+        raise session_error("read", path, error) from error
+    except (ValueError, RecursionError) as error:
+        raise SessionError(f"{path} is damaged: it is not JSON; restore it from a copy of the session") from error
+    check_version(path, manifest.get("format"))
+    for key, type_ in (("kind", str), ("status", str), ("command", list), ("attributes", dict), ("ledger", list)):
+        if not isinstance(manifest.get(key), type_):
+            raise SessionError(f"{path} is damaged: `{key}` is missing or of the wrong type")
+    return manifest

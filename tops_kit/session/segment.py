@@ -1,0 +1,326 @@
+"""One segment of a table: a folder of Arrow files that is written beside its place and renamed into it.
+
+`meta.json` says what the segment is; the Arrow files hold the columns. A column that has one value (or none) in all rows is
+not stored: `meta.json` has it under `constants`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tops_kit.session import columns as cols
+from tops_kit.session.files import fsync_path, read_json, remove_folder, write_json
+from tops_kit.session.schema import FORMAT_VERSION, TABLES, Column, Kind, Table
+
+SEGMENTS = "segments"
+META = "meta.json"
+HOT = "hot.arrow"
+WIDE = "wide.arrow"
+ARGS = "args.arrow"
+LANES = "lanes.arrow"
+PYRAMID = "pyramid.arrow"
+SUMMARY = "summary.arrow"
+_HOT_COLUMNS = ("start_ns", "duration_ns", "name")
+_TEMPORARY = ".tmp-"
+_serial = itertools.count()
+
+
+class SegmentDamagedError(Exception):
+    """A segment that can't be read. The message says what is wrong, without the path."""
+
+
+class SegmentGoneError(Exception):
+    """A segment whose folder vanished: a compaction has replaced it."""
+
+
+@dataclass(slots=True)
+class SegmentData:
+    """Rows to be written: each column of the table is in `arrays` or in `constants` (None: null in all rows)."""
+
+    rows: int
+    arrays: dict[str, pa.Array] = field(default_factory=dict)
+    constants: dict[str, Any] = field(default_factory=dict)
+    lanes: pa.Table | None = None
+    pyramid: pa.Table | None = None
+    summary: pa.Table | None = None
+
+    def array(self, column: Column) -> pa.Array:
+        """The column as an array, also when it is constant."""
+        if column.name in self.arrays:
+            return self.arrays[column.name]
+        return cols.constant_array(column, self.constants.get(column.name), self.rows)
+
+
+def file_of(table: Table, column: Column) -> str:
+    """The file of a segment in which a column lives."""
+    if column.name == "args":
+        return ARGS
+    if table.kind is not Kind.PLAIN and column.name in _HOT_COLUMNS:
+        return HOT
+    return WIDE
+
+
+def segment_order(name: str) -> int:
+    """The number at the end of a segment's name."""
+    digits = name.rpartition("-")[2]
+    return int(digits) if digits.isdigit() else 0
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a name in the folder of segments is one that is being written, or was when its writer died."""
+    return name.startswith(_TEMPORARY)
+
+
+def _narrow(column: Column, array: pa.Array) -> pa.Array:
+    """The array in its stored type: durations as uint32 and dictionary indices as uint16 where all values fit."""
+    if column.name == "duration_ns" and len(array):
+        low_high = pc.min_max(array)
+        low, high = low_high["min"].as_py(), low_high["max"].as_py()
+        if low is not None and low >= 0 and high < 1 << 32:
+            return array.cast(pa.uint32())
+    elif column.type == "name" and len(array.dictionary) <= 1 << 16:
+        return pa.DictionaryArray.from_arrays(array.indices.cast(pa.uint16()), array.dictionary)
+    return array
+
+
+def constant_of(column: Column, array: pa.Array) -> tuple[bool, Any]:
+    """(True, value) when all rows have the same value. Floats are left alone, they have too many kinds of equal."""
+    if array.null_count == len(array):
+        return True, None
+    if array.null_count or column.type == "float64":
+        return False, None
+    if column.type == "name":
+        if len(array.dictionary) == 1:
+            return True, array.dictionary[0].as_py()
+        return False, None
+    if array[0] != array[len(array) - 1]:
+        return False, None  # the cheap test that nearly always decides
+    if column.type == "text":
+        first = array[0]
+        return (True, first.as_py()) if pc.all(pc.equal(array, first)).as_py() else (False, None)
+    low_high = pc.min_max(array)
+    return low_high["min"] == low_high["max"], low_high["min"].as_py()
+
+
+def write_segment(session: Path, table: Table, data: SegmentData, *, level: str, order: int | None = None,
+                  sequence: int = 0, replaces: tuple[str, ...] = (), user: Mapping[str, Any] | None = None,
+                  durable: bool = True) -> str:
+    """Write a segment and return its name.
+
+    `order` is its place among the table's segments (the number in its name unless given), `replaces` names the segments whose
+    rows it holds. With `durable` the files are on disk before the segment gets its name. Raises OSError.
+    """
+    folder = session / SEGMENTS
+    temporary = folder / f"{_TEMPORARY}{table.name}-{os.getpid()}-{next(_serial)}"
+    temporary.mkdir()
+    try:
+        meta = _write_files(temporary, table, data, compress=level != "raw")
+        meta |= {"level": level, "order": order, "replaces": list(replaces), "user": dict(user or {})}
+        while True:
+            sequence = max(sequence, 1)
+            name = f"{table.name}-{sequence:06d}"
+            meta["order"] = sequence if order is None else order
+            write_json(temporary / META, meta)
+            if durable:
+                for path in temporary.iterdir():
+                    fsync_path(path)
+            try:
+                temporary.rename(folder / name)
+            except OSError as error:
+                # Taken by another writer of this folder (compaction runs beside a recording).
+                if error.errno not in (errno.EEXIST, errno.ENOTEMPTY) and not isinstance(error, FileExistsError):
+                    raise
+                sequence += 1
+                continue
+            if durable:
+                fsync_path(folder)
+            return name
+    except BaseException:
+        remove_folder(temporary)
+        raise
+
+
+def _write_files(folder: Path, table: Table, data: SegmentData, *, compress: bool) -> dict[str, Any]:
+    files: dict[str, dict[str, pa.Array]] = {}
+    constants: dict[str, Any] = {}
+    for column in table.columns:
+        where = file_of(table, column)
+        if column.name not in data.arrays:
+            if where != HOT:
+                constants[column.name] = data.constants.get(column.name)
+                continue
+            array = data.array(column)
+        else:
+            array = data.arrays[column.name]
+            if where != HOT:
+                constant, value = constant_of(column, array) if data.rows else (True, None)
+                if constant:
+                    constants[column.name] = value
+                    continue
+        files.setdefault(where, {})[column.name] = _narrow(column, array)
+    sizes: dict[str, int] = {}
+    for name, arrays in files.items():
+        batch = pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
+        sizes[name] = write_arrow(folder / name, batch, compress=compress and name != HOT)
+    for name, extra in ((LANES, data.lanes), (PYRAMID, data.pyramid), (SUMMARY, data.summary)):
+        if extra is not None:
+            sizes[name] = write_arrow(folder / name, extra, compress=False)
+    return {"format": list(FORMAT_VERSION), "table": table.name, "rows": data.rows, "files": sizes,
+            "constants": constants, **_time_range(table, data)}
+
+
+def _time_range(table: Table, data: SegmentData) -> dict[str, int | None]:
+    """First start and last end of the rows, both None for tables without time."""
+    if table.kind is Kind.PLAIN or not data.rows:
+        return {"start_ns": None, "end_ns": None}
+    start = np.asarray(data.array(table.column("start_ns")))
+    end = start
+    if table.kind is Kind.INTERVAL:
+        end = end_of(start, np.asarray(data.array(table.column("duration_ns"))))
+    return {"start_ns": int(start.min()), "end_ns": int(end.max())}
+
+
+def end_of(start: np.ndarray[Any, Any], duration: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """start + duration in int64; sums past the largest int64 stop there, a negative duration counts as 0."""
+    limit = np.iinfo(np.int64).max
+    length = np.maximum(duration.astype(np.int64, copy=False), 0)
+    with np.errstate(over="ignore"):
+        end: np.ndarray[Any, Any] = start + length
+    wrapped = end < start
+    if wrapped.any():
+        end[wrapped] = limit
+    return end
+
+
+def write_arrow(path: Path, data: pa.RecordBatch | pa.Table, *, compress: bool) -> int:
+    """Write an Arrow IPC file and return its size in bytes."""
+    options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", 1) if compress else None, use_threads=False)
+    with pa.OSFile(str(path), "wb") as sink:
+        with pa.ipc.new_file(sink, data.schema, options=options) as writer:
+            if isinstance(data, pa.Table):
+                writer.write_table(data.combine_chunks())
+            else:
+                writer.write_batch(data)
+        return int(sink.tell())
+
+
+class Segment:
+    """A segment on disk, its files mapped when first needed.
+
+    Raises SegmentDamagedError for whatever can't be read as a segment, SegmentGoneError when the folder is no longer there.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.name = path.name
+        self._batches: dict[str, pa.Table] = {}
+        try:
+            meta = read_json(path / META)
+            self.version = tuple(int(part) for part in meta["format"])
+            self.table: Table = TABLES[meta["table"]]
+            self.rows = int(meta["rows"])
+            self.level = str(meta["level"])
+            self.order = int(meta["order"])
+            self.replaces = tuple(str(name) for name in meta["replaces"])
+            self.files = {str(name): int(size) for name, size in meta["files"].items()}
+            self.constants: dict[str, Any] = dict(meta["constants"])
+            self.user: dict[str, Any] = dict(meta["user"])
+            self.start_ns = None if meta["start_ns"] is None else int(meta["start_ns"])
+            self.end_ns = None if meta["end_ns"] is None else int(meta["end_ns"])
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise self._missing(META) from error
+        except OSError as error:
+            raise SegmentDamagedError(f"{META} can't be read: {error.strerror or error}") from error
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise SegmentDamagedError(f"{META} is damaged") from error
+        if self.rows < 0 or len(self.version) != 2:
+            raise SegmentDamagedError(f"{META} is damaged")
+
+    def _missing(self, name: str) -> Exception:
+        return SegmentDamagedError(f"{name} is missing") if self.path.is_dir() else SegmentGoneError(self.name)
+
+    @property
+    def readable(self) -> bool:
+        """Whether this version of the code knows the segment's format."""
+        return self.version[0] == FORMAT_VERSION[0]
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(self.files.values())
+
+    def check_sizes(self) -> None:
+        """Raise unless every file has the size that `meta.json` says: finds what was cut short, without reading it."""
+        for name, size in self.files.items():
+            try:
+                actual = (self.path / name).stat().st_size
+            except FileNotFoundError as error:
+                raise self._missing(name) from error
+            except OSError as error:
+                raise SegmentDamagedError(f"{name} can't be read: {error.strerror or error}") from error
+            if actual != size:
+                raise SegmentDamagedError(f"{name} has {actual} bytes instead of {size}")
+
+    def file(self, name: str) -> pa.Table:
+        """One of the Arrow files, mapped. Uncompressed columns are not copied."""
+        if name not in self._batches:
+            self._batches[name] = self._open(name)
+        return self._batches[name]
+
+    def _open(self, name: str) -> pa.Table:
+        try:
+            with contextlib.ExitStack() as stack:
+                source = stack.enter_context(pa.memory_map(str(self.path / name), "r"))
+                table = pa.ipc.open_file(source).read_all()
+                stack.pop_all()  # the mapping lives as long as the buffers
+            table.validate(full=True)  # indices within dictionaries, offsets within text: else later reads could crash
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise self._missing(name) from error
+        except (OSError, pa.ArrowException, ValueError, MemoryError) as error:
+            raise SegmentDamagedError(f"{name} is damaged") from error
+        return table
+
+    def extra(self, name: str) -> pa.Table | None:
+        """`lanes.arrow`, `pyramid.arrow` or `summary.arrow`; None when the segment has none."""
+        return self.file(name) if name in self.files else None
+
+    def column(self, column: Column) -> pa.Array:
+        """A column of all rows in its logical type (dictionary indices int32, durations int64), or `end_ns`."""
+        where = file_of(self.table, column)
+        if where in self.files:
+            data = self.file(where)
+            if data.num_rows != self.rows:
+                raise SegmentDamagedError(f"{where} has {data.num_rows} rows instead of {self.rows}")
+            if column.name in data.column_names:
+                return self._logical(column, data.column(column.name))
+        try:
+            return cols.constant_array(column, self.constants.get(column.name), self.rows)
+        except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
+            raise SegmentDamagedError(f"{META} is damaged") from error
+
+    def _logical(self, column: Column, values: pa.ChunkedArray) -> pa.Array:
+        type_ = cols.arrow_type(column)
+        array = values.chunk(0) if values.num_chunks == 1 else pa.concat_arrays(values.chunks or [pa.array([], values.type)])
+        try:
+            if column.type == "name" and pa.types.is_dictionary(array.type) and array.type != type_:
+                return pa.DictionaryArray.from_arrays(array.indices.cast(pa.int32()), array.dictionary.cast(pa.string()))
+            return array if array.type == type_ else array.cast(type_)
+        except pa.ArrowException as error:
+            raise SegmentDamagedError(f"column {column.name} is damaged") from error
+
+    def times(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """(start_ns, end_ns) as int64 arrays; of instants both are the same."""
+        start = np.asarray(self.column(self.table.column("start_ns")))
+        if self.table.kind is not Kind.INTERVAL:
+            return start, start
+        return start, end_of(start, np.asarray(self.column(self.table.column("duration_ns"))))

@@ -1,0 +1,91 @@
+"""SQL over a session: DuckDB views on the mapped segments, and nothing else within reach."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pyarrow.dataset as ds
+
+from tops_kit.session import columns as cols
+from tops_kit.session.schema import SLICE_TABLES, TABLES, Table
+
+if TYPE_CHECKING:
+    from tops_kit.session.reader import Session
+
+# Columns of the view `slice`: name, SQL type, and the columns of a table that may serve for it.
+SLICE_COLUMNS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("start_ns", "BIGINT", ("start_ns",)), ("end_ns", "BIGINT", ("end_ns",)), ("duration_ns", "BIGINT", ("duration_ns",)),
+    ("name", "VARCHAR", ("name",)),
+    ("process_id", "BIGINT", ("process_id",)), ("thread_id", "BIGINT", ("thread_id",)),
+    ("device_id", "BIGINT", ("device_id",)), ("context_id", "BIGINT", ("context_id",)),
+    ("stream_id", "BIGINT", ("stream_id",)), ("correlation_id", "BIGINT", ("correlation_id",)),
+    ("domain", "VARCHAR", ("domain",)), ("category", "VARCHAR", ("category", "scope")),
+    ("depth", "INTEGER", ("depth",)), ("args", "VARCHAR", ("args",)),
+)
+_SETTINGS = (
+    "SET python_enable_replacements = false",  # no reach into the caller's variables
+    "SET autoinstall_known_extensions = false",
+    "SET autoload_known_extensions = false",
+    "SET enable_external_access = false",
+    "SET lock_configuration = true",
+)
+
+
+class LazyTable(ds.InMemoryDataset):  # type: ignore[misc]
+    """A table of a session as DuckDB sees it: columns are read (and decompressed) only when a query names them.
+
+    DuckDB asks a dataset for its `schema`, and for a `scanner` of the columns and conditions that it pushes down.
+    """
+
+    def __new__(cls, session: Session, table: Table) -> LazyTable:
+        created: LazyTable = super().__new__(cls)
+        return created
+
+    def __init__(self, session: Session, table: Table) -> None:
+        super().__init__(cols.logical_schema(table).empty_table())
+        self._session = session
+        self._table = table
+
+    def scanner(self, columns: list[str] | None = None, filter: Any = None, **options: Any) -> ds.Scanner:
+        needed = self.schema.names if columns is None else list(columns)
+        if filter is not None:
+            words = set(re.findall(r"\w+", str(filter)))
+            needed += [name for name in self.schema.names if name in words and name not in needed]
+        if not needed:
+            needed = [self.schema.names[0]]  # count(*): any column tells the rows
+        rows = self._session.scan(self._table, needed, None)
+        return ds.InMemoryDataset(rows).scanner(columns=columns, filter=filter, **options)
+
+
+def connect(session: Session) -> duckdb.DuckDBPyConnection:
+    """See Session.sql_connection."""
+    from tops_kit.session.reader import MERGE_KEYS
+
+    connection = duckdb.connect(":memory:")
+    for name, table in TABLES.items():
+        if not session.segments(name):
+            connection.register(name, cols.logical_schema(table).empty_table())
+        elif name in MERGE_KEYS:
+            connection.register(name, session.table(name))
+        else:
+            connection.register(name, LazyTable(session, table))
+    connection.execute(_slice_view())
+    for setting in _SETTINGS:
+        connection.execute(setting)
+    return connection
+
+
+def _slice_view() -> str:
+    parts = []
+    for name in SLICE_TABLES:
+        known = cols.logical_schema(TABLES[name]).names
+        selected = [f"'{name}' AS table_name"]
+        for column, type_, sources in SLICE_COLUMNS:
+            source = next((source for source in sources if source in known), None)
+            selected.append(f"CAST({source or 'NULL'} AS {type_}) AS {column}")
+        parts.append(f"SELECT {', '.join(selected)} FROM {name}")
+    return "CREATE VIEW slice AS " + " UNION ALL ".join(parts)
+
+
