@@ -90,7 +90,7 @@ class Importer(Protocol):
 class Tally:
     """Counts repairs under the ledger's stream `import:<importer>`; raises instead when the user asked for strictness.
 
-    Codes are short words with hyphens (`end-without-begin`); notes are for people.
+    Codes are short words joined by underscores (`end_without_begin`); notes are for people.
     """
 
     def __init__(self, ledger: Ledger, importer: str, source: Source, options: ImportOptions) -> None:
@@ -135,7 +135,7 @@ class Tally:
         if not n:
             return
         if self._strict:
-            raise TraceError(f"{self._path}: {code.replace('-', ' ')} ({n}x{', ' + note if note else ''}); "
+            raise TraceError(f"{self._path}: {code.replace("_", " ")} ({n}x{', ' + note if note else ''}); "
                              "import with --on-error repair to keep the rest")
         self._ledger.count(self._stream, f"{what}:{code}", n, note)
 
