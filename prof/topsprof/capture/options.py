@@ -1,0 +1,127 @@
+"""What a person asked of a recording, checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from tops_kit.errors import UserError
+
+KNOWN_TRACES: Final = ("topstx",)
+"""What this version records."""
+
+LATER_TRACES: Final = (
+    "runtime",
+    "driver",
+    "kernel",
+    "memory",
+    "memcpy",
+    "memset",
+    "sync",
+    "graph",
+    "osrt",
+    "python",
+    "python-gil",
+    "eccl",
+)
+"""Names of -t that later versions bring."""
+
+TRACE_ALIASES: Final = {
+    "nvtx": "topstx",
+    "tx": "topstx",
+    "tops": "runtime",
+    "cuda": "runtime",
+    "hip": "runtime",
+}
+
+
+@dataclass(frozen=True)
+class CaptureRange:
+    """When recording is on: always, between the program's own start and stop calls, or within a TX range."""
+
+    mode: str = "none"  # none | topsProfilerApi | topstx
+    name: str = ""
+    domain: str = ""
+    end: str = "stop"  # none | stop | stop-shutdown | repeat
+    repeats: int = 0  # 0: without end
+
+
+@dataclass(frozen=True)
+class RecordOptions:
+    """A recording as `topsprof run` starts it. Times are in seconds."""
+
+    output: str | None = None
+    force: bool = False
+    traces: tuple[str, ...] = KNOWN_TRACES
+    delay_s: float = 0.0
+    duration_s: float | None = None
+    from_start: bool = True
+    capture: CaptureRange = CaptureRange()
+    domain_include: tuple[str, ...] = ()
+    domain_exclude: tuple[str, ...] = ()
+    policy: str = "drop"  # block | drop
+    kill: int = 0  # signal for the program when the session ends before it; 0: none
+    wait_all: bool = False
+    session_name: str | None = None
+
+
+def trace_names(text: str) -> tuple[str, ...]:
+    """The checked list of `-t`: names separated by commas. Raises UserError for one that can't be had."""
+    if text == "none":
+        return ()
+    names: list[str] = []
+    for word in filter(None, (part.strip().lower() for part in text.split(","))):
+        name = TRACE_ALIASES.get(word, word)
+        if name in LATER_TRACES:
+            raise UserError(
+                f"-t {word}: this version can't record '{name}' yet; it records {', '.join(KNOWN_TRACES)}"
+            )
+        if name not in KNOWN_TRACES:
+            raise UserError(f"-t {word}: unknown; this version records {', '.join(KNOWN_TRACES)}")
+        if name not in names:
+            names.append(name)
+    return tuple(names)
+
+
+def capture_range(mode: str | None, text: str | None, end: str | None) -> CaptureRange:
+    """The checked value of -c, -p and --capture-range-end. Raises UserError when they don't fit together."""
+    modes = {
+        "topstx": "topstx",
+        "nvtx": "topstx",
+        "topsprofilerapi": "topsProfilerApi",
+        "cudaprofilerapi": "topsProfilerApi",
+    }
+    chosen = "topstx" if mode is None and text is not None else modes.get((mode or "none").lower(), "none")
+    if mode is not None and mode.lower() not in {*modes, "none"}:
+        raise UserError(f"-c {mode}: unknown; use none, topsProfilerApi or topstx")
+    if chosen == "topstx" and not text:
+        raise UserError("-c topstx needs the range that starts recording: -p RANGE or -p RANGE@DOMAIN")
+    if chosen != "topstx" and text:
+        raise UserError(f"-p {text}: only with -c topstx")
+    name, domain = _range_and_domain(text or "")
+    action, repeats = _range_end(end or "stop")
+    for what, value, limit in (("RANGE", name, 511), ("DOMAIN", domain, 255)):
+        if len(value.encode("utf-8", "surrogateescape")) > limit:
+            raise UserError(f"-p: {what} is longer than {limit} bytes")
+    return CaptureRange(chosen, name, domain, action, repeats)
+
+
+def _range_and_domain(text: str) -> tuple[str, str]:
+    """RANGE@DOMAIN, where `\\@` is an @ of a name itself; DOMAIN `default` or none is the default one."""
+    marked = text.replace("\\@", "\0")
+    name, _, domain = marked.rpartition("@") if "@" in marked else (marked, "", "")
+    name, domain = name.replace("\0", "@"), domain.replace("\0", "@")
+    if domain == "*":
+        raise UserError(f"-p {text}: name one domain; '@*' is not supported")
+    return name, "" if domain == "default" else domain
+
+
+def _range_end(text: str) -> tuple[str, int]:
+    action, colon, number = text.partition(":")
+    if action not in ("none", "stop", "stop-shutdown", "repeat"):
+        raise UserError(f"--capture-range-end {text}: unknown; use none, stop, stop-shutdown or repeat[:N]")
+    if not colon:
+        return action, 0
+    if action != "repeat" or not number.isdecimal() or int(number) < 1:
+        raise UserError(f"--capture-range-end {text}: only repeat takes a number, 1 or more, as in repeat:3")
+    return action, int(number)

@@ -1,0 +1,147 @@
+"""Standing between a terminal and a program without being noticed: signals, job control, exit status."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Final
+
+from topsprof.capture import process_table
+from topsprof.capture.group import GroupWitness
+
+FORWARDED: Final = (
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGTSTP,
+    signal.SIGCONT,
+)
+"""Signals that are meant for the program when they reach us."""
+
+_BLOCKED: Final = (*FORWARDED, signal.SIGCHLD)
+_SI_USER_SENT: Final = 0  # si_code > 0: the kernel sent it (a terminal's ^C), then to the whole group
+_TERMINAL_STOPS: Final = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
+_PR_SET_CHILD_SUBREAPER: Final = 36
+
+
+class Supervisor:
+    """Waits for the program `pid`, a child in our process group, and passes on what is sent to us alone.
+
+    Use as a context manager: inside it the signals of FORWARDED are blocked and taken by `wait`.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.status: int | None = None
+        self._witness: GroupWitness | None = None
+        self._mask: set[signal.Signals | int] = set()
+
+    def __enter__(self) -> Supervisor:
+        self._witness = GroupWitness(_BLOCKED)
+        if signal.getsignal(signal.SIGCHLD) is not signal.SIG_DFL:
+            signal.signal(
+                signal.SIGCHLD, signal.SIG_DFL
+            )  # where it is ignored, no exit status is kept for us
+        self._mask = set(signal.pthread_sigmask(signal.SIG_BLOCK, _BLOCKED))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._witness is not None:
+            self._witness.dismiss()
+        # what is still pending was meant for a program that is gone; it must not strike us now
+        while signal.sigtimedwait(_BLOCKED, 0) is not None:
+            pass
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
+
+    def wait(self, wake: Callable[[], float | None]) -> int:
+        """Until the program has ended; its wait status. `wake` is called at least as often as it asks to be.
+
+        `wake()` does what is due and returns the seconds until it wants to be called again (None: no need).
+        """
+        while self.status is None:
+            delay = wake()
+            self._take_one(3600.0 if delay is None else max(delay, 0.0))
+        return self.status
+
+    def wait_for_orphans(self, wake: Callable[[], float | None], ours: Callable[[], set[int]]) -> None:
+        """Until every process that the program left behind has ended; `ours` are our own helpers' pids.
+
+        Needs `adopt_orphans` before the program started. Signals go to all of them.
+        """
+        while self._reap(ours()):
+            delay = wake()
+            self._take_one(3600.0 if delay is None else max(delay, 0.0))
+
+    def kill(self, number: int) -> None:
+        """Send `number` to the program and all that it started, as far as they still live."""
+        targets = process_table.descendants(self.pid)
+        if self.status is None:
+            targets.insert(0, self.pid)
+        for pid in targets:
+            _send(pid, number)
+
+    def _reap(self, ours: set[int]) -> list[int]:
+        assert self._witness is not None
+        left = [pid for pid in process_table.children(os.getpid()) if pid not in ours | {self._witness.pid}]
+        return [pid for pid in left if os.waitpid(pid, os.WNOHANG)[0] == 0]
+
+    def _take_one(self, timeout_s: float) -> None:
+        info = signal.sigtimedwait(_BLOCKED, timeout_s)
+        if info is None:
+            return
+        if info.si_signo == signal.SIGCHLD:
+            self._look_at_child()
+        elif info.si_code <= _SI_USER_SENT:
+            assert self._witness is not None
+            if not self._witness.saw(info.si_signo):
+                self._pass_on(info.si_signo)
+
+    def _pass_on(self, number: int) -> None:
+        if self.status is None:
+            _send(self.pid, number)
+            return
+        assert self._witness is not None
+        for pid in process_table.children(os.getpid()):
+            if pid != self._witness.pid:
+                _send(pid, number)
+
+    def _look_at_child(self) -> None:
+        while self.status is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG | os.WUNTRACED)
+            if pid == 0:
+                return
+            if not os.WIFSTOPPED(status):
+                self.status = status
+            elif os.WSTOPSIG(status) in _TERMINAL_STOPS:
+                # a shell has to see us stopped too, or it would wait on; `fg` continues the whole group
+                os.kill(os.getpid(), signal.SIGSTOP)
+                time.sleep(0)
+
+
+def exit_code(status: int) -> int:
+    """The exit code that a shell gives for a wait status: 128 + n when signal n ended the program."""
+    return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.waitstatus_to_exitcode(status)
+
+
+def adopt_orphans() -> bool:
+    """Make processes whose parent ends children of ours, to be waited for. False where it can't be."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    return bool(libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
+
+
+def _send(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass  # it ended in this moment
+    except PermissionError:
+        pass  # it became another user's (set-uid): not ours to signal, as in a shell
