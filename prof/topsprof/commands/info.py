@@ -1,0 +1,169 @@
+"""`topsprof info`: what a session holds."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from topsprof import terminal
+
+if TYPE_CHECKING:
+    from tops_kit.session import Session
+
+_SHOWN_PROCESSES = 20
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `topsprof info`."""
+    parser.add_argument("session", metavar="SESSION", help="a session, or a trace file of another tool")
+    parser.add_argument("--json", action="store_true", help="as one JSON object, for programs")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Describe a session."""
+    from topsprof.opening import open_session
+
+    facts = describe(open_session(args.session))
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    print(json.dumps(facts, ensure_ascii=False, indent=2) if args.json else text(facts))
+    return 0
+
+
+def describe(session: Session) -> dict[str, Any]:
+    """What a session is and holds, as JSON values. Times in ns, sizes in bytes."""
+    info = session.info
+    counts = session.tables()
+    processes = _records(session, "process", counts)
+    return {
+        "path": str(session.path),
+        "kind": info["kind"],
+        "status": "recording" if session.live else info["status"],
+        "format": ".".join(map(str, info["format"])),
+        "created_ns": info.get("created_ns"),
+        "command": info["command"],
+        "host": info.get("host"),
+        "system": info.get("system"),
+        "start_ns": session.start_ns,
+        "end_ns": session.end_ns,
+        "duration_ns": session.end_ns - session.start_ns,
+        "attributes": info["attributes"],
+        "recorders": sorted({str(process["recorder"]) for process in processes if process.get("recorder")}),
+        "processes": processes,
+        "devices": _records(session, "device", counts),
+        "tables": {
+            name: {"rows": rows, "bytes": _table_bytes(session, name)} for name, rows in counts.items()
+        },
+        "bytes": sum(file.stat().st_size for file in session.path.rglob("*") if file.is_file()),
+        "ledger": {
+            "clean": session.ledger.clean,
+            "lines": session.ledger.lines(),
+            "entries": session.ledger.to_json(),
+        },
+    }
+
+
+def _records(session: Session, table: str, counts: dict[str, int]) -> list[dict[str, Any]]:
+    if not counts.get(table):
+        return []
+    return [
+        {key: value for key, value in row.items() if value is not None}
+        for row in session.table(table).to_pylist()
+    ]
+
+
+def _table_bytes(session: Session, table: str) -> int:
+    return sum(file.stat().st_size for segment in session.segments(table) for file in segment.path.iterdir())
+
+
+def text(facts: dict[str, Any]) -> str:
+    """The same for people."""
+    lines = [f"{facts['path']}"]
+    created = facts["created_ns"]
+    when = (
+        ""
+        if created is None
+        else datetime.fromtimestamp(created / 1e9, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    )
+    rows: list[tuple[str, str]] = [
+        ("kind", f"{facts['kind']}, {facts['status']}, format {facts['format']}"),
+        ("made", " on ".join(filter(None, (when, facts["host"])))),
+        ("command", shlex.join(map(str, facts["command"]))),
+        ("time", f"{facts['duration_ns'] / 1e9:.6f} s from {facts['start_ns']} to {facts['end_ns']} ns"),
+        ("size", terminal.size_text(facts["bytes"])),
+        ("recorder", ", ".join(facts["recorders"])),
+    ]
+    rows += [
+        (key, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+        for key, value in facts["attributes"].items()
+    ]
+    lines += [f"  {name + ':':<12}{value}" for name, value in rows if value]
+    lines += _processes(facts["processes"]) + _devices(facts["devices"])
+    if facts["tables"]:
+        body = [
+            (name, f"{table['rows']:,}", terminal.size_text(table["bytes"]))
+            for name, table in facts["tables"].items()
+        ]
+        lines += ["", "tables", terminal.table([("name", "rows", "size"), *body], right=(1, 2), indent="  ")]
+    else:
+        lines += ["", "no tables: the session is empty"]
+    if facts["ledger"]["clean"]:
+        lines += ["", "ledger: clean"]
+    else:
+        lines += ["", "ledger", *(f"  {line}" for line in facts["ledger"]["lines"])]
+    return "\n".join(lines)
+
+
+def _processes(processes: list[dict[str, Any]]) -> list[str]:
+    if not processes:
+        return []
+    body = [
+        (
+            str(process.get("process_id", "")),
+            str(process.get("name", "")),
+            str(process.get("rank", "")),
+            _ending(process),
+            str(process.get("runtime", "")),
+            str(process.get("recorder", "")),
+        )
+        for process in processes[:_SHOWN_PROCESSES]
+    ]
+    lines = [
+        "",
+        "processes",
+        terminal.table(
+            [("id", "name", "rank", "ended", "runtime", "recorder"), *body], right=(0, 2), indent="  "
+        ),
+    ]
+    more = len(processes) - _SHOWN_PROCESSES
+    return [*lines, f"  and {more} more (--json lists all)"] if more > 0 else lines
+
+
+def _ending(process: dict[str, Any]) -> str:
+    status = process.get("exit_status")
+    if status is None:
+        return str(process.get("ended_by", ""))
+    return f"signal {-status}" if status < 0 else f"exit {status}"
+
+
+def _devices(devices: list[dict[str, Any]]) -> list[str]:
+    if not devices:
+        return []
+    body = [
+        (
+            str(device.get("device_id", "")),
+            str(device.get("name", "")),
+            str(device.get("kind", "")),
+            str(device.get("process_id", "")),
+        )
+        for device in devices
+    ]
+    return [
+        "",
+        "devices",
+        terminal.table([("id", "name", "kind", "process"), *body], right=(0, 3), indent="  "),
+    ]

@@ -1,0 +1,198 @@
+"""`topsprof sql`: ask a session in SQL."""
+
+from __future__ import annotations
+
+import argparse
+import decimal
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from tops_kit.errors import UserError
+from topsprof import tables
+from topsprof.reports.model import Column, Row, Type
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from tops_kit.session import Session
+
+FORMATS = ("table", "csv", "json", "parquet")
+_BATCH_ROWS = 10_000
+_INTEGERS = (
+    "TINYINT",
+    "SMALLINT",
+    "INTEGER",
+    "BIGINT",
+    "HUGEINT",
+    "UTINYINT",
+    "USMALLINT",
+    "UINTEGER",
+    "UBIGINT",
+    "UHUGEINT",
+)
+
+_EPILOG = """\
+The session's tables are views of the same names; interval tables have start_ns, end_ns and duration_ns. The view `slice` unites
+all intervals. --schema lists every table and column. Nothing of the session can be changed, and no other file be read."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `topsprof sql`."""
+    parser.epilog = _EPILOG
+    parser.add_argument("session", metavar="SESSION", help="a session, or a trace file of another tool")
+    parser.add_argument(
+        "query", nargs="?", metavar="QUERY", help="DuckDB SQL; a file that holds it; or - for stdin"
+    )
+    parser.add_argument("-f", "--format", choices=FORMATS, default="table", help="default: table")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write to a file (parquet needs one)")
+    parser.add_argument("--force-overwrite", action="store_true", help="overwrite the output if it exists")
+    parser.add_argument("--schema", action="store_true", help="list tables and columns with what they mean")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Answer one query."""
+    from topsprof.opening import open_session
+
+    if not args.schema and args.query is None:
+        raise UserError(
+            'sql: which query? usage: topsprof sql SESSION "select ..." (--schema lists the tables)'
+        )
+    if args.format == "parquet" and args.output is None:
+        raise UserError("sql -f parquet: name the file to write with -o FILE")
+    session = open_session(args.session)
+    target = None if args.output in (None, "-") else Path(args.output)
+    if target is not None and target.exists() and not args.force_overwrite:
+        raise UserError(f"{target} exists: add --force-overwrite to replace it")
+    if args.schema:
+        _put(_schema_sheet(session), args.format, target)
+        return 0
+    import duckdb
+
+    query = read_query(args.query)
+    try:
+        result = session.sql_connection().execute(query)
+        if args.format == "parquet":
+            assert target is not None
+            _write_parquet(result, target)
+        else:
+            _put(tables.Sheet(_columns(result), _rows(result)), args.format, target)
+    except duckdb.Error as error:
+        raise UserError(f"sql: {one_line(str(error))}") from error
+    return 0
+
+
+def read_query(text: str) -> str:
+    """The SQL that an argument stands for: itself, the content of a file, or stdin for `-`. Raises UserError."""
+    try:
+        if text == "-":
+            query = sys.stdin.read()
+        elif ("\n" not in text and " " not in text.strip() and Path(text).is_file()) or text.endswith(".sql"):
+            query = Path(text).read_text(encoding="utf-8")
+        else:
+            query = text
+    except (OSError, UnicodeDecodeError) as error:
+        reason = os.strerror(error.errno or 0) if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise UserError(f"sql: can't read the query from {text}: {reason}") from error
+    if not query.strip().strip(";").strip():
+        raise UserError("sql: the query is empty")
+    return query
+
+
+def one_line(message: str) -> str:
+    """DuckDB's message without its drawing of the place, on one line."""
+    lines = [line.strip() for line in message.partition("\nLINE ")[0].splitlines()]
+    return " ".join(line for line in lines if line)
+
+
+def _columns(result: duckdb.DuckDBPyConnection) -> list[Column]:
+    return [Column(name, _type(str(kind))) for name, kind, *_ in result.description or []]
+
+
+def _type(kind: str) -> Type:
+    if kind in _INTEGERS:
+        return Type.ID
+    return Type.FLOAT if kind in ("FLOAT", "DOUBLE") or kind.startswith("DECIMAL(") else Type.TEXT
+
+
+def _rows(result: duckdb.DuckDBPyConnection) -> Iterator[Row]:
+    if not result.description:
+        return
+    while rows := result.fetchmany(_BATCH_ROWS):
+        for row in rows:
+            yield [_cell(value) for value in row]
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, decimal.Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    return value.hex() if isinstance(value, (bytes, bytearray, memoryview)) else value
+
+
+def _write_parquet(result: duckdb.DuckDBPyConnection, target: Path) -> None:
+    import pyarrow.parquet as pq
+
+    partial = target.with_name(target.name + ".part")
+    try:
+        reader = getattr(result, "to_arrow_reader", result.fetch_record_batch)(1 << 20)
+        with pq.ParquetWriter(partial, reader.schema, compression="zstd") as writer:
+            for batch in reader:
+                writer.write_batch(batch)
+        partial.replace(target)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise UserError(f"{target}: {error.strerror or error}; choose another -o") from error
+
+
+def _schema_sheet(session: Session) -> tables.Sheet:
+    from tops_kit.session.schema import TABLES, Kind
+
+    counts = session.tables()
+    rows: list[Row] = []
+    for table in TABLES.values():
+        rows.append((table.name, "", "", counts.get(table.name, 0), table.comment))
+        for column in table.columns:
+            rows.append((table.name, column.name, column.type, None, column.comment))
+            if column.name == "duration_ns" and table.kind is Kind.INTERVAL:
+                rows.append((table.name, "end_ns", "int64", None, "end, ns of session time"))
+    intervals = ", ".join(table.name for table in TABLES.values() if table.kind is Kind.INTERVAL)
+    rows.append(
+        ("slice", "", "", None, f"view: the intervals of all tables ({intervals}), with their table_name")
+    )
+    titles = (
+        ("table", Type.TEXT),
+        ("column", Type.TEXT),
+        ("type", Type.TEXT),
+        ("rows", Type.COUNT),
+        ("comment", Type.TEXT),
+    )
+    return tables.Sheet([Column(title, kind) for title, kind in titles], rows)
+
+
+def _put(sheet: tables.Sheet, format_: str, target: Path | None) -> None:
+    width = None
+    if target is None and sys.stdout.isatty():
+        import shutil
+
+        width = shutil.get_terminal_size().columns
+    with _opened(target, format_) as out:
+        tables.write(sheet, out, tables.Style(format_, width=width))
+
+
+@contextmanager
+def _opened(target: Path | None, format_: str) -> Iterator[TextIO]:
+    newline = "" if format_ == "csv" else "\n"
+    if target is None:
+        if hasattr(sys.stdout, "reconfigure"):
+            sys.stdout.reconfigure(errors="backslashreplace", newline=newline)
+        yield sys.stdout
+        return
+    try:
+        out = target.open("w", encoding="utf-8", newline=newline)
+    except OSError as error:
+        raise UserError(f"{target}: {os.strerror(error.errno or 0)}; choose another -o") from error
+    with out:
+        yield out

@@ -1,0 +1,155 @@
+"""What reports read: a session, or the part of it that filters leave.
+
+Unfiltered groupings come from the session's summaries and load neither DuckDB nor pandas. All else is SQL.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from tops_kit.errors import UserError
+from tops_kit.session.schema import TABLES, Kind
+from topsprof.reports.filters import Window, intersect, merge, parse_time_range, parse_tx
+from topsprof.reports.model import Row
+from topsprof.reports.shapes import Group
+
+if TYPE_CHECKING:
+    import duckdb
+    import numpy as np
+
+    from tops_kit.session import Session
+
+_FEW_WINDOWS = 4
+_BATCH_ROWS = 10_000
+
+
+class Data:
+    """A session as reports see it. `windows` are disjoint, in order; None: everything."""
+
+    def __init__(self, session: Session, windows: tuple[Window, ...] | None = None) -> None:
+        self.session = session
+        self.windows = windows
+
+    @classmethod
+    def filtered(cls, session: Session, time: str | None = None, tx: str | None = None) -> Data:
+        """The part of a session that `--filter-time` and `--filter-tx` leave: what overlaps both. Raises UserError."""
+        data = cls(session)
+        if time is not None:
+            data.windows = (parse_time_range(time, data.origin_ns),)
+        if tx is not None:
+            found = Data(session)._tx_windows(tx)
+            data.windows = found if data.windows is None else intersect(data.windows, found)
+        return data
+
+    @property
+    def origin_ns(self) -> int:
+        """The session's start: what times of reports count from."""
+        return int(self.session.start_ns or 0)
+
+    @cached_property
+    def tables(self) -> dict[str, int]:
+        """Rows per table of the whole session, filters aside."""
+        return dict(self.session.tables())
+
+    def groups(self, table: str, group: tuple[str, ...], value: str) -> Iterator[Group]:
+        """Exact statistics of `value` per group of `table`; rows without a value do not count."""
+        if not self.tables.get(table):
+            return
+        if self.windows is None:
+            yield from self._stored_groups(table, group, value)
+            return
+        keys = ", ".join(group)
+        for row in self.query(
+            f"SELECT count({value}), sum({value}), min({value}), max({value}), median({value}), "
+            f"coalesce(stddev_samp({value}), 0), {keys} FROM {{{table}}} GROUP BY {keys} HAVING count({value}) > 0"
+        ):
+            count, total, low, high, median, deviation, *values = row
+            yield Group(tuple(values), count, total, low, high, median, deviation)
+
+    def _stored_groups(self, table: str, group: tuple[str, ...], value: str) -> Iterator[Group]:
+        stored = self.session.summary(table, group, value)
+        columns = [
+            stored.column(name).to_pylist()
+            for name in ("count", "total", "min", "max", "median", "stddev", *group)
+        ]
+        for count, total, low, high, median, deviation, *values in zip(*columns, strict=True):
+            if count:
+                yield Group(tuple(values), count, int(total), int(low), int(high), median, deviation or 0.0)
+
+    @cached_property
+    def connection(self) -> duckdb.DuckDBPyConnection:
+        """SQL over the whole session, read-only."""
+        return self.session.sql_connection()
+
+    def query(self, sql: str) -> Iterator[Row]:
+        """Run a report's SQL: `{table}` is a filtered table, `{origin}` the session's start. Rows come in batches."""
+        cursor = self.connection.execute(self.expand(sql))
+        while rows := cursor.fetchmany(_BATCH_ROWS):
+            yield from rows
+
+    def arrays(self, sql: str) -> dict[str, np.ndarray[Any, np.dtype[Any]]]:
+        """The result of a report's SQL as numpy arrays; a column with nulls is a masked array."""
+        result: dict[str, np.ndarray[Any, np.dtype[Any]]] = self.connection.execute(
+            self.expand(sql)
+        ).fetchnumpy()
+        return result
+
+    def expand(self, sql: str) -> str:
+        """The SQL that DuckDB gets for a report's SQL."""
+
+        def replacement(match: re.Match[str]) -> str:
+            word = match.group(1)
+            return str(self.origin_ns) if word == "origin" else self._relation(word)
+
+        return re.sub(r"\{(\w+)\}", replacement, sql)
+
+    def _relation(self, table: str) -> str:
+        if self.windows is None or TABLES[table].kind is Kind.PLAIN:
+            return table
+        # what has no length takes part as if it lasted 1 ns: then overlap is one comparison
+        end = "greatest(end_ns, start_ns + 1)" if TABLES[table].kind is Kind.INTERVAL else "start_ns + 1"
+        if not self.windows:
+            return f"(SELECT * FROM {table} WHERE false)"
+        if len(self.windows) <= _FEW_WINDOWS:
+            inside = " OR ".join(f"(start_ns < {t1} AND {end} > {t0})" for t0, t1 in self.windows)
+            return f"(SELECT * FROM {table} WHERE {inside})"
+        # windows are disjoint: only the last one that begins before an event's end can overlap it
+        values = ", ".join(f"({t0}, {t1})" for t0, t1 in self.windows)
+        return (
+            f"(SELECT e.* FROM (SELECT *, {end} AS effective_end FROM {table}) e "
+            f"ASOF JOIN (VALUES {values}) AS w(t0, t1) ON e.effective_end > w.t0 WHERE e.start_ns < w.t1)"
+        )
+
+    def _tx_windows(self, text: str) -> tuple[Window, ...]:
+        name, domain, index = parse_tx(text)
+        found = self._instances(text, None)
+        if found:  # the whole text is a name, `@` and `/` included
+            index = None
+        else:
+            found = self._instances(name, domain)
+        if not found:
+            where = f" in domain '{domain}'" if domain else ""
+            raise UserError(
+                f"--filter-tx {text}: the session has no range '{name}'{where}; report tx_sum lists them"
+            )
+        if index is not None:
+            if index >= len(found):
+                raise UserError(f"--filter-tx {text}: '{name}' has {len(found)} instances, numbered from 0")
+            found = found[index : index + 1]
+        return merge((int(start), int(end)) for start, end in found)
+
+    def _instances(self, name: str, domain: str | None) -> Sequence[Row]:
+        if not self.tables.get("tx"):
+            return ()
+        condition, values = "name = ?", [name]
+        if domain is not None:
+            condition += " AND coalesce(domain, '') = ?"
+            values.append("" if domain == "default" else domain)
+        rows: Sequence[Row] = self.connection.execute(
+            f"SELECT start_ns, end_ns FROM tx WHERE {condition} AND coalesce(style, '') <> 'Mark' ORDER BY ALL",
+            values,
+        ).fetchall()
+        return rows
