@@ -1,7 +1,7 @@
 """The `topsprof` command: finds the verb, loads its module, turns errors into one line and an exit code.
 
-A verb's module is loaded only when it is used, so `topsprof --help` loads neither pyarrow nor any command. Each
-module `topsprof.commands.<module>` offers `add_arguments(parser)` and `run(args) -> exit code`.
+A verb's module is loaded only when it is used, so `topsprof --help` loads neither pyarrow nor any command.
+Each module `topsprof.commands.<module>` offers `add_arguments(parser)` and `run(args) -> exit code`.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line (default: the process's) and return its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     try:
-        code = _dispatch(words)
+        code = dispatch(words)
         sys.stdout.flush()
         return code
     except UserError as error:
@@ -79,7 +79,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return leaving.code if isinstance(leaving.code, int) else 0 if leaving.code is None else EXIT_USAGE
 
 
-def _dispatch(words: list[str]) -> int:
+def dispatch(words: list[str]) -> int:
+    """Run one command line. Raises UserError, and SystemExit for help and errors of usage."""
     if not words or words[0] in ("-h", "--help", "help"):
         if len(words) == 2 and words[0] == "help":
             return _run_verb(words[1], ["--help"])

@@ -1,4 +1,4 @@
-"""Names of outputs: the patterns of `-o`, the default `reportN`, and the rule that nothing is overwritten unasked."""
+"""Names of outputs: the patterns of `-o`, the default `reportN`; nothing is overwritten unasked."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ def expand(
 
     Raises UserError for a variable that is not set and for any other `%`.
     """
+    fields = {"p": str(pid), "h": host or platform.node() or "localhost", "n": str(number), "%": "%"}
     out: list[str] = []
     position = 0
     while (start := pattern.find("%", position)) >= 0:
@@ -44,24 +45,15 @@ def expand(
                 f"output name '{pattern}': '{pattern[start : start + 2]}' is no pattern; "
                 "use %p, %h, %q{ENV}, %n, and %% for a percent sign"
             )
-        out.append(_value(match, pattern, pid, number, host, environ))
+        if (variable := match[2]) is None:
+            out.append(fields[match[1]])
+        elif environ.get(variable):
+            out.append(environ[variable])
+        else:
+            raise UserError(f"output name '{pattern}': the environment variable '{variable}' is not set")
         position = match.end()
     out.append(pattern[position:])
     return "".join(out)
-
-
-def _value(
-    match: re.Match[str], pattern: str, pid: int, number: int, host: str | None, environ: Mapping[str, str]
-) -> str:
-    if (variable := match[2]) is not None:
-        if not environ.get(variable):
-            raise UserError(f"output name '{pattern}': the environment variable '{variable}' is not set")
-        return environ[variable]
-    if match[1] == "p":
-        return str(pid)
-    if match[1] == "h":
-        return host or platform.node() or "localhost"
-    return str(number) if match[1] == "n" else "%"
 
 
 def with_suffix(text: str, suffix: str) -> Path:
@@ -80,7 +72,7 @@ def candidates(
 ) -> Iterator[Path]:
     """The paths to try in turn: one without `%n`, endless with it. Those that exist are included."""
     text = DEFAULT_PATTERN if pattern is None else pattern
-    if not text or text.endswith("/") and not text.strip("/"):
+    if not text.strip("/"):
         raise UserError(f"output name '{text}' is empty: give a name, as in -o NAME")
     number = 1
     while True:
@@ -88,6 +80,11 @@ def candidates(
         if not has_counter(text):
             return
         number += 1
+
+
+def taken(path: Path) -> UserError:
+    """The error for an output that exists and must not be overwritten."""
+    return UserError(f"'{path}' exists: use -f to overwrite it, or another name with -o")
 
 
 def output_path(
@@ -109,5 +106,5 @@ def output_path(
         if not has_counter(DEFAULT_PATTERN if pattern is None else pattern):
             if force:
                 return path
-            raise UserError(f"'{path}' exists: use -f to overwrite it, or another name with -o")
+            raise taken(path)
     raise AssertionError("candidates never ends without a path")

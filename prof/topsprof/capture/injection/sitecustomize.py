@@ -5,7 +5,7 @@ It must not show: no failure of ours reaches the program, nothing of ours stays 
 loaded that is not needed. Every Python may meet it, so it is written to run on any version.
 """
 
-# ruff: noqa: PTH, UP
+# ruff: noqa: UP004, UP024, UP031, PTH100, PTH113, PTH118, PTH120, PTH123
 # (pathlib costs more than all the rest here, and Pythons of every version read this file)
 import os
 import sys

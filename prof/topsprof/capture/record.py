@@ -1,0 +1,163 @@
+"""Recording a program from its start to its end, and what there is to say about it afterwards."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tops_kit.errors import SessionError, UserError
+from topsprof.capture import extensions, inject, live, recording, supervise
+from topsprof.capture.held import HeldProgram
+from topsprof.capture.options import RecordOptions
+from topsprof.capture.program import Program
+
+Say = Callable[[str], None]
+"""Takes one line for the person who runs us."""
+
+_LEDGER_LINES: Final = 8
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a recording ended. `exit_code` is the program's; `complete` is what --strict asks about."""
+
+    exit_code: int
+    folder: Path
+    complete: bool
+    readable: bool
+
+
+def record(program: Program, options: RecordOptions, say: Say) -> Outcome:
+    """Run `program`, record it, and return when both have ended.
+
+    Raises ProgramError when it can't be started and UserError when there is no place to record into.
+    """
+    _prepare_python(program, say)
+    if options.wait_all and not supervise.adopt_orphans():
+        raise UserError("--wait all: this kernel can't hand us the processes that the program leaves behind")
+    held = HeldProgram(program)
+    announced: Path | None = None
+    try:
+        name = options.session_name
+        folder = recording.claim_folder(options, held.pid)
+        session = live.announcement(name or live.free_name(folder.stem), folder, program.argv, held.pid)
+        announced = live.register(session)
+        active = recording.Recording(folder, options, program.argv)
+    except BaseException:
+        held.cancel()
+        if announced is not None:
+            live.withdraw(announced)
+        raise
+    try:
+        status = _run(held, active, options, say)
+    finally:
+        active.close()
+        live.withdraw(announced)
+    code = supervise.exit_code(status)
+    return _conclude(program, active, code, held.pid, say)
+
+
+def _run(held: HeldProgram, active: recording.Recording, options: RecordOptions, say: Say) -> int:
+    """The wait status of the program."""
+    with supervise.Supervisor(held.pid) as supervisor:
+
+        def wake() -> float | None:
+            was_open = not active.closed
+            delay = active.wake()
+            if was_open and active.closed:
+                _ended_early(supervisor, active, options, say)
+            return delay
+
+        held.release(inject.environment(active.folder))
+        active.begin()
+        status = supervisor.wait(wake)
+        if options.wait_all:
+            supervisor.wait_for_orphans(wake, lambda: {active.collector.process.pid})
+        active.close()  # while signals are held back: a second Ctrl-C does not cost the session
+    return status
+
+
+def _ended_early(
+    supervisor: supervise.Supervisor, active: recording.Recording, options: RecordOptions, say: Say
+) -> None:
+    if options.kill:
+        say(f"session {active.folder} is complete; the program gets {signal.Signals(options.kill).name}")
+        supervisor.kill(options.kill)
+    else:
+        say(f"session {active.folder} is complete; the program goes on")
+
+
+def _prepare_python(program: Program, say: Say) -> None:
+    """See that the program's Python, and those that an earlier run met, find a recorder of their ABI."""
+    pythons = extensions.wanted()
+    if program.python is not None and extensions.is_needed(program.python):
+        pythons.append(program.python)
+    for python in dict.fromkeys(pythons):
+        outcome = extensions.ensure(python)
+        if outcome.built:
+            say(f"built the recorder for {python} (once)")
+        elif outcome.file is None:
+            say(f"{python} records by the slower Python recorder: {outcome.problem}")
+
+
+def _conclude(program: Program, active: recording.Recording, code: int, pid: int, say: Say) -> Outcome:
+    for line in active.notes:
+        say(line)
+    if active.problem:
+        say(active.problem)
+    folder = active.folder
+    try:
+        recording.note_exit(folder, pid, code)
+        finding = recording.inspect(folder)
+    except (SessionError, OSError, ValueError) as error:
+        say(f"{folder} is not complete ({error}): 'topsprof recover {folder}' may help")
+        return Outcome(code, folder, complete=False, readable=False)
+    if not finding.has_events:
+        say(f"nothing recorded: {_likely_reason(program, active, finding)}")
+    lines = finding.ledger.lines()
+    for line in lines[:_LEDGER_LINES]:
+        say(line)
+    if len(lines) > _LEDGER_LINES:
+        say(f"{len(lines) - _LEDGER_LINES} more: topsprof info {folder}")
+    say(f"session: {folder}")
+    return Outcome(code, folder, complete=finding.complete and not active.problem, readable=True)
+
+
+def _likely_reason(program: Program, active: recording.Recording, finding: recording.Finding) -> str:
+    options = active.options
+    if os.environ.get("TOPSTX_DISABLE", "0") not in ("", "0"):
+        return "TOPSTX_DISABLE is set"
+    if (flag := program.python_flag) is not None:
+        return (
+            f"python {flag}: the environment is ignored, so the recorder never started; run it without {flag}"
+        )
+    if not options.traces:
+        return "-t none"
+    if active.problem or active.notes:
+        return "see above"
+    if not active.ever_on:
+        return _never_on(options)
+    if "process" not in finding.tables:
+        return (
+            "no process of the program has a recorder; it has to be a Python 3.11+ that imports site, "
+            "or use topstx.h, or NVTX"
+        )
+    if options.domain_include or options.domain_exclude:
+        return "no call in a domain that --topstx-domain-include/-exclude lets through"
+    return "the program made no topstx call (see 'import topstx' in the README)"
+
+
+def _never_on(options: RecordOptions) -> str:
+    capture = options.capture
+    if capture.mode == "topstx":
+        domain = f" of domain '{capture.domain}'" if capture.domain else ""
+        return f"the range '{capture.name}'{domain} never began"
+    if capture.mode == "topsProfilerApi":
+        return "the program never called topsProfilerStart"
+    if not options.from_start:
+        return "recording was never switched on ('topsprof start' does it, after --profile-from-start off)"
+    return f"the program ended before its --delay of {options.delay_s:g} s"

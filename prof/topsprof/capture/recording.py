@@ -1,0 +1,220 @@
+"""One recording: its folder, its switches, its collector, and when it begins and ends."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from topstx.recorder import layout
+
+from tops_kit.collect import control as control_file
+from tops_kit.errors import UserError
+from tops_kit.session.ledger import Ledger
+from topsprof import naming
+from topsprof.capture.options import RecordOptions
+
+NOTES: Final = "notes"
+"""File of a session being recorded in which recorded processes leave lines for `topsprof run`."""
+
+_POLL_S: Final = 0.2
+_OWN_TABLES: Final = frozenset({"process", "thread", "device", "stream", "overhead"})
+
+_CAPTURE_END: Final = {
+    "none": layout.CAPTURE_END_NONE,
+    "stop": layout.CAPTURE_END_STOP,
+    "stop-shutdown": layout.CAPTURE_END_STOP_SHUTDOWN,
+    "repeat": layout.CAPTURE_END_REPEAT,
+}
+
+
+class Recording:
+    """A session being recorded. `close` ends it in order, whatever the program does meanwhile."""
+
+    def __init__(self, folder: Path, options: RecordOptions, command: Sequence[str]) -> None:
+        from tops_kit.collect import start
+
+        self.folder = folder
+        self.options = options
+        self.ever_on = False
+        self.notes: list[str] = []
+        self.problem = ""
+        self._closed = False
+        self._begin = time.monotonic()
+        self._on_since: float | None = None
+        self._armed = False
+        capture = options.capture
+        self.control = control_file.create(
+            folder,
+            policy=options.policy,
+            recording=layout.RECORDING_OFF,
+            capture_name=capture.name,
+            capture_domain=capture.domain,
+            capture_end=_CAPTURE_END[capture.end] if capture.mode == "topstx" else layout.CAPTURE_END_NONE,
+            capture_repeats=capture.repeats,
+            domain_include=options.domain_include,
+            domain_exclude=options.domain_exclude,
+        )
+        self.collector = start(folder, command=list(command))
+
+    @property
+    def closed(self) -> bool:
+        """Whether the session is complete: nothing is recorded any more."""
+        return self._closed
+
+    def begin(self) -> None:
+        """The program starts now: the delay counts from here. Switches recording on where it shall be."""
+        self._begin = time.monotonic()
+        self.wake()
+
+    def wake(self) -> float | None:
+        """Do what is due; the seconds until something may be due again, None when nothing will."""
+        if self._closed:
+            return None
+        now = time.monotonic()
+        until_start = self._begin + self.options.delay_s - now
+        if not self._armed and until_start <= 0:
+            self._armed = True
+            self._switch_on()
+        if self.control.recording == layout.RECORDING_ON:
+            self.ever_on = True
+            if self._on_since is None:
+                self._on_since = now
+        if self.is_over(now):
+            self.close()
+            return None
+        waits = [_POLL_S]
+        if not self._armed:
+            waits.append(until_start)
+        if self._on_since is not None and self.options.duration_s is not None:
+            waits.append(self._on_since + self.options.duration_s - now)
+        return min(waits)
+
+    def is_over(self, now: float) -> bool:
+        """Whether the session is to end although the program runs."""
+        if self.control.shutdown_request:
+            return True
+        if self.collector.process.poll() is not None:
+            self.problem = "the collector ended before the program"
+            return True
+        duration = self.options.duration_s
+        return duration is not None and self._on_since is not None and now >= self._on_since + duration
+
+    def _switch_on(self) -> None:
+        if self.options.capture.mode == "topstx":
+            self.control.recording = layout.RECORDING_ARMED
+        elif self.options.from_start and self.options.capture.mode == "none" and self.options.traces:
+            self.control.recording = layout.RECORDING_ON
+            self.ever_on = True
+
+    def close(self) -> None:
+        """Switch recording off and let the collector finish; what went wrong is kept in `problem`."""
+        if self._closed:
+            return
+        self._closed = True
+        self.ever_on = self.ever_on or self.control.capture_count > 0
+        self.control.recording = layout.RECORDING_OFF
+        self.notes = _take_notes(self.folder)
+        try:
+            self.collector.stop()
+        except UserError as error:
+            self.problem = str(error)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a closed session holds, as far as its file names and session.json tell (no data is read)."""
+
+    status: str
+    tables: frozenset[str]
+    ledger: Ledger
+
+    @property
+    def has_events(self) -> bool:
+        """Whether it holds more than the list of processes and threads."""
+        return bool(self.tables - _OWN_TABLES)
+
+    @property
+    def complete(self) -> bool:
+        """Whether it holds events and nothing was lost or repaired."""
+        return self.status == "complete" and self.has_events and self.ledger.clean
+
+
+def inspect(folder: Path) -> Finding:
+    """Look at a closed session. Raises SessionError when it isn't one."""
+    from tops_kit.session.manifest import read_manifest
+
+    manifest: dict[str, Any] = read_manifest(folder)
+    segments = folder / "segments"
+    names = [path.name for path in segments.iterdir()] if segments.is_dir() else []
+    tables = frozenset(name.rpartition("-")[0] for name in names if not name.startswith("."))
+    return Finding(manifest["status"], tables, Ledger.from_json(manifest["ledger"]))
+
+
+def claim_folder(options: RecordOptions, pid: int) -> Path:
+    """Make the folder of a new session, named by `-o`; an old session there is removed where -f allows it.
+
+    Raises UserError when the name is taken or the folder can't be made.
+    """
+    pattern = options.output
+    for path in naming.candidates(pattern, pid=pid):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.mkdir()  # atomic: of two recordings that want one name, one gets it
+            return path
+        except FileExistsError:
+            if naming.has_counter(pattern or naming.DEFAULT_PATTERN) and path.parent.is_dir():
+                continue
+            if not options.force:
+                raise naming.taken(path) from None
+            _remove_session(path)
+            path.mkdir()
+            return path
+        except OSError as error:
+            raise UserError(
+                f"'{path}' can't be made ({error.strerror}): name another place with -o NAME"
+            ) from None
+    raise AssertionError("candidates never ends without a path")
+
+
+def _remove_session(path: Path) -> None:
+    """Remove a session, and nothing that isn't one. Raises UserError."""
+    from tops_kit.session.lock import FolderLock
+    from tops_kit.session.manifest import MANIFEST, WRITER_LOCK
+
+    if not path.is_dir() or path.is_symlink():
+        raise UserError(f"'{path}' is not a session: -f overwrites sessions only; use another name with -o")
+    if any(path.iterdir()):
+        if not (path / MANIFEST).is_file() and not (path / control_file.FILE).is_file():
+            raise UserError(
+                f"'{path}' is not a session: -f overwrites sessions only; use another name with -o"
+            )
+        lock = FolderLock(path / WRITER_LOCK)
+        if not lock.acquire():
+            raise UserError(f"'{path}' is being written by another process: use another name with -o")
+        lock.release()
+    shutil.rmtree(path)
+
+
+def _take_notes(folder: Path) -> list[str]:
+    path = folder / NOTES
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        path.unlink()
+    except OSError:
+        return []  # no notes: the usual case
+    return list(dict.fromkeys(lines))
+
+
+def note_exit(folder: Path, pid: int, code: int) -> None:
+    """Keep the program's exit code with the session, as attributes `program_pid` and `exit_code`."""
+    path = folder / "session.json"
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    manifest["attributes"] |= {"program_pid": pid, "exit_code": code}
+    temporary = path.with_suffix(".json.tmp")
+    temporary.write_text(json.dumps(manifest), encoding="utf-8")
+    temporary.replace(path)

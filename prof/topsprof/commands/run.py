@@ -1,0 +1,284 @@
+"""`topsprof run`: run a program and record it."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import signal
+from pathlib import Path
+from typing import Final, TextIO
+
+from tops_kit.errors import UserError
+from topsprof import naming
+from topsprof.capture.options import RecordOptions, capture_range, trace_names
+from topsprof.capture.platform import require_linux
+from topsprof.terminal import note
+
+EXIT_INCOMPLETE: Final = 99
+"""With --strict: the program ended with 0, but the session is empty or not everything came through."""
+
+_DESCRIPTION: Final = (
+    "Run a program and record it. Its input, output, signals and exit code stay its own; the session is a folder "
+    "NAME.topsprof. The program is recorded by environment variables alone, and so are the Pythons it starts."
+)
+_EPILOG: Final = (
+    "exit code: the program's (128 + n when signal n ended it); 127 when it is not found, 126 when it can't be "
+    f"executed, 2 when nothing could be recorded into; with --strict {EXIT_INCOMPLETE} when the program ended with 0 "
+    "but the session is incomplete."
+)
+_LATER: Final = {
+    "--sample": "sampling",
+    "--kernel-include-regex": "kernel filters",
+    "--kernel-exclude-regex": "kernel filters",
+    "--export-visual-profiler": "this export",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `run`, with the spellings of other profilers beside ours."""
+    parser.usage = "topsprof run [options] [--] PROGRAM [ARGS ...]"
+    parser.description = _DESCRIPTION
+    parser.epilog = _EPILOG
+    _add_output(parser)
+    _add_recording(parser)
+    _add_end(parser)
+    for option in _LATER:
+        parser.add_argument(option, dest="later", action=_Later, help=argparse.SUPPRESS)
+    parser.add_argument(
+        "-m", dest="module", nargs=argparse.REMAINDER, metavar="MODULE", help="run a Python module"
+    )
+    parser.add_argument("program", nargs=argparse.REMAINDER, metavar="PROGRAM ARGS", help="what to run")
+
+
+def _add_output(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("output")
+    group.add_argument(
+        "-o",
+        "--output",
+        metavar="NAME",
+        help="name of the session: %%p pid, %%h host, %%q{ENV}, %%n lowest free number, %%%% (default: report%%n)",
+    )
+    _add_switch(group, "-f", "--force-overwrite", help_text="overwrite an existing session of that name")
+    _add_switch(group, "--stats", "--print-gcu-summary", help_text="print summary tables afterwards")
+    group.add_argument("--print-gcu-trace", action="store_true", help="print the report gcu_trace afterwards")
+    group.add_argument(
+        "--export", metavar="TYPE", action="append", default=[], help="export the session as TYPE, too"
+    )
+    group.add_argument(
+        "--export-csv", dest="export", action="append_const", const="csv", help="same as --export csv"
+    )
+    group.add_argument(
+        "--log-file", metavar="FILE", help="write our messages and tables there (patterns of -o)"
+    )
+    group.add_argument("--print-app-log", action="store_true", help=argparse.SUPPRESS)  # it is always shown
+    group.add_argument(
+        "--strict", action="store_true", help=f"exit with {EXIT_INCOMPLETE} when records are missing"
+    )
+
+
+def _add_recording(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("what is recorded")
+    group.add_argument(
+        "-t",
+        "--trace",
+        "--enable-activities",
+        metavar="NAMES",
+        default="topstx",
+        help="topstx (default) or none",
+    )
+    group.add_argument(
+        "--topstx-domain-include", "--nvtx-domain-include", metavar="NAMES", help="only these domains"
+    )
+    group.add_argument(
+        "--topstx-domain-exclude", "--nvtx-domain-exclude", metavar="NAMES", help="not these domains"
+    )
+    group.add_argument(
+        "--policy",
+        choices=("block", "drop"),
+        default="drop",
+        help="what a full ring does (default: drop, and count)",
+    )
+    group = parser.add_argument_group("when it is recorded")
+    group.add_argument("--delay", "-y", metavar="S", type=_seconds, default=0.0, help="start after S seconds")
+    group.add_argument("--duration", "-d", metavar="S", type=_seconds, help="end the session S seconds later")
+    group.add_argument(
+        "-c", "--capture-range", metavar="MODE", help="none (default), topsProfilerApi or topstx"
+    )
+    group.add_argument(
+        "-p", "--topstx-capture", "--nvtx-capture", metavar="RANGE[@DOMAIN]", help="the range of -c topstx"
+    )
+    group.add_argument(
+        "--capture-range-end", metavar="ACTION", help="none, stop (default), stop-shutdown or repeat[:N]"
+    )
+    group.add_argument(
+        "--profile-from-start", choices=("on", "off"), default="on", help="off: wait for 'topsprof start'"
+    )
+    group.add_argument(
+        "--session", "--session-new", metavar="NAME", help="name for 'topsprof start' and 'stop'"
+    )
+
+
+def _add_end(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("the program's end")
+    group.add_argument(
+        "--kill",
+        metavar="SIGNAL",
+        type=_signal,
+        default=0,
+        help="what the program gets when the session ends before it: none (default), sigterm, sigkill or a number",
+    )
+    group.add_argument(
+        "-w",
+        "--wait",
+        choices=("primary", "all"),
+        default="primary",
+        help="wait for the program (default), or for all processes that it leaves behind",
+    )
+
+
+def _add_switch(group: argparse._ArgumentGroup, *names: str, help_text: str) -> None:
+    """A switch that is also understood as `--name=true` and `--name=false`, the spelling of nsys."""
+    name = names[-1] if names[0].startswith("-") and len(names[0]) == 2 else names[0]
+    target = name.lstrip("-").replace("-", "_")
+    group.add_argument(*names, dest=target, action="store_true", help=help_text)
+    for value, action in (("true", "store_true"), ("false", "store_false")):
+        group.add_argument(f"{name}={value}", dest=target, action=action, help=argparse.SUPPRESS)
+
+
+class _Later(argparse.Action):
+    """An option that later versions bring."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: object, values: object, option: str | None = None
+    ) -> None:
+        parser.error(f"{option}: {_LATER.get(option or '', 'this')} is not part of this version yet")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run and record; the program's exit code."""
+    require_linux("run")
+    options = _options(args)
+    words, module = _program_words(args)
+    from topsprof.capture import program, record
+
+    target = program.resolve(words, module=module)
+    failed = 0
+    with _Log(args.log_file) as log:
+        outcome = record.record(target, options, log.say)
+        if outcome.readable:
+            for command in _follow_ups(args, outcome.folder):
+                failed = log.follow(command) or failed
+    if outcome.exit_code != 0:
+        return outcome.exit_code
+    if failed:
+        return failed
+    return EXIT_INCOMPLETE if args.strict and not outcome.complete else 0
+
+
+def _options(args: argparse.Namespace) -> RecordOptions:
+    include, exclude = _names(args.topstx_domain_include), _names(args.topstx_domain_exclude)
+    if include and exclude:
+        raise UserError("--topstx-domain-include and -exclude: give one of them")
+    return RecordOptions(
+        output=args.output,
+        force=args.force_overwrite,
+        traces=trace_names(args.trace),
+        delay_s=args.delay,
+        duration_s=args.duration,
+        from_start=args.profile_from_start == "on",
+        capture=capture_range(args.capture_range, args.topstx_capture, args.capture_range_end),
+        domain_include=include,
+        domain_exclude=exclude,
+        policy=args.policy,
+        kill=args.kill,
+        wait_all=args.wait == "all",
+        session_name=args.session,
+    )
+
+
+def _program_words(args: argparse.Namespace) -> tuple[list[str], bool]:
+    """What to run, and whether it is a Python module."""
+    if args.module is not None:
+        words, module = args.module, True
+    else:
+        words, module = args.program, False
+    if words and words[0] == "--":
+        words = words[1:]
+    if not words:
+        raise UserError("name a program to run: topsprof run [options] -- PROGRAM [ARGS ...]")
+    return words, module
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    return tuple(filter(None, (word.strip() for word in (text or "").split(","))))
+
+
+def _seconds(text: str) -> float:
+    value = float(text.removesuffix("s"))
+    if not 0 <= value < float("inf"):
+        raise ValueError(text)
+    return value
+
+
+def _signal(text: str) -> int:
+    word = text.strip().lower()
+    if word == "none":
+        return 0
+    number = int(word) if word.isdecimal() else getattr(signal, word.upper(), None)
+    if not word.isdecimal() and number is None:
+        number = getattr(signal, f"SIG{word.upper()}", None)
+    return int(signal.Signals(number))
+
+
+class _Log:
+    """Where our messages and tables go: stderr and stdout, or the file of --log-file."""
+
+    def __init__(self, pattern: str | None) -> None:
+        self._file: TextIO | None = None
+        if pattern is not None:
+            path = Path(naming.expand(pattern, pid=os.getpid()))
+            try:
+                self._file = path.open("w", encoding="utf-8", errors="surrogateescape")
+            except OSError as error:
+                raise UserError(f"--log-file '{path}' can't be written: {error.strerror}") from None
+
+    def say(self, line: str) -> None:
+        """One message."""
+        if self._file is None:
+            note(line)
+        else:
+            print(line, file=self._file, flush=True)
+
+    def follow(self, words: list[str]) -> int:
+        """Run another command of ours; its exit code. Errors become a message."""
+        from topsprof import cli
+
+        try:
+            with contextlib.ExitStack() as stack:
+                if self._file is not None:
+                    stack.enter_context(contextlib.redirect_stdout(self._file))
+                return cli.dispatch(words)
+        except UserError as error:
+            self.say(str(error))
+            return error.exit_code
+
+    def __enter__(self) -> _Log:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+def _follow_ups(args: argparse.Namespace, folder: Path) -> list[list[str]]:
+    """The commands that --stats, --print-gcu-trace and --export stand for."""
+    commands: list[list[str]] = []
+    if args.stats:
+        commands.append(["stats", str(folder)])
+    if args.print_gcu_trace:
+        commands.append(["stats", str(folder), "-r", "gcu_trace"])
+    overwrite = ["-f"] if args.force_overwrite else []
+    for kind in dict.fromkeys(kind for text in args.export for kind in _names(text)):
+        commands.append(["export", str(folder), "-t", kind, *overwrite])
+    return commands

@@ -1,0 +1,61 @@
+"""`topsprof sessions`: the recordings of this user that run now."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import time
+from typing import Final
+
+from tops_kit.errors import UserError
+from topsprof.capture.platform import require_linux
+from topsprof.terminal import table
+
+STATES: Final = {0: "off", 1: "recording", 2: "armed"}
+"""Value of control.recording -> word."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `sessions`."""
+    parser.add_argument("--json", action="store_true", help="print a JSON list instead of a table")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the live sessions; exit code 0 also when there are none."""
+    require_linux("sessions")
+    from topsprof.capture import live
+
+    now = time.time()
+    rows = [
+        {
+            "name": session.name,
+            "state": state_of(session.folder),
+            "elapsed_s": round(now - session.started_s, 1),
+            "pid": session.pid,
+            "program_pid": session.program_pid,
+            "folder": session.folder,
+            "command": list(session.command),
+        }
+        for session in live.sessions()
+    ]
+    if args.json:
+        print(json.dumps(rows, indent=1, ensure_ascii=False))
+    elif not rows:
+        print("no session is running")
+    else:
+        head = ("Name", "State", "Time (s)", "Pid", "Folder", "Command")
+        keys = ("name", "state", "elapsed_s", "program_pid", "folder")
+        body = [[*(str(row[key]) for key in keys), shlex.join(row["command"])] for row in rows]
+        print(table([head, *body], right=(2, 3)))
+    return 0
+
+
+def state_of(folder: str) -> str:
+    """`recording`, `off` or `armed` (waits for its capture range); `closing` when its switches are gone."""
+    from tops_kit.collect import control
+
+    try:
+        return STATES.get(control.open_control(folder).recording, "unknown")
+    except UserError:
+        return "closing"
