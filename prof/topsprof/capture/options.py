@@ -59,7 +59,7 @@ class RecordOptions:
     capture: CaptureRange = CaptureRange()
     domain_include: tuple[str, ...] = ()
     domain_exclude: tuple[str, ...] = ()
-    policy: str = "drop"  # block | drop
+    policy: str = "block"  # block | drop
     kill: int = 0  # signal for the program when the session ends before it; 0: none
     wait_all: bool = False
     session_name: str | None = None

@@ -19,13 +19,13 @@ EXIT_INCOMPLETE: Final = 99
 """With --strict: the program ended with 0, but the session is empty or not everything came through."""
 
 _DESCRIPTION: Final = (
-    "Run a program and record it. Its input, output, signals and exit code stay its own; the session is a folder "
-    "NAME.topsprof. The program is recorded by environment variables alone, and so are the Pythons it starts."
+    "Run a program and record it. Its input, output, signals and exit code stay its own; the session is a "
+    "folder NAME.topsprof. Environment variables alone do it, for the program and for what it starts."
 )
 _EPILOG: Final = (
-    "exit code: the program's (128 + n when signal n ended it); 127 when it is not found, 126 when it can't be "
-    f"executed, 2 when nothing could be recorded into; with --strict {EXIT_INCOMPLETE} when the program ended with 0 "
-    "but the session is incomplete."
+    "exit code: the program's (128 + n when signal n ended it); 127 when it is not found, 126 when it can't "
+    f"be executed, 2 when there is no place to record into; with --strict {EXIT_INCOMPLETE} when the program "
+    "ended with 0 but the session is incomplete."
 )
 _LATER: Final = {
     "--sample": "sampling",
@@ -57,7 +57,7 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="NAME",
-        help="name of the session: %%p pid, %%h host, %%q{ENV}, %%n lowest free number, %%%% (default: report%%n)",
+        help="name of the session: %%p pid, %%h host, %%q{ENV}, %%n free number, %%%% (default: report%%n)",
     )
     _add_switch(group, "-f", "--force-overwrite", help_text="overwrite an existing session of that name")
     _add_switch(group, "--stats", "--print-gcu-summary", help_text="print summary tables afterwards")
@@ -96,12 +96,12 @@ def _add_recording(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--policy",
         choices=("block", "drop"),
-        default="drop",
-        help="what a full ring does (default: drop, and count)",
+        default="block",
+        help="what a full ring does: block (default), or drop and count",
     )
     group = parser.add_argument_group("when it is recorded")
-    group.add_argument("--delay", "-y", metavar="S", type=_seconds, default=0.0, help="start after S seconds")
-    group.add_argument("--duration", "-d", metavar="S", type=_seconds, help="end the session S seconds later")
+    group.add_argument("--delay", "-y", metavar="S", type=seconds, default=0.0, help="start after S seconds")
+    group.add_argument("--duration", "-d", metavar="S", type=seconds, help="end the session S seconds later")
     group.add_argument(
         "-c", "--capture-range", metavar="MODE", help="none (default), topsProfilerApi or topstx"
     )
@@ -124,12 +124,11 @@ def _add_end(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--kill",
         metavar="SIGNAL",
-        type=_signal,
+        type=signal_number,
         default=0,
-        help="what the program gets when the session ends before it: none (default), sigterm, sigkill or a number",
+        help="for the program when the session ends before it: none (default), sigterm, sigkill or a number",
     )
     group.add_argument(
-        "-w",
         "--wait",
         choices=("primary", "all"),
         default="primary",
@@ -214,21 +213,26 @@ def _names(text: str | None) -> tuple[str, ...]:
     return tuple(filter(None, (word.strip() for word in (text or "").split(","))))
 
 
-def _seconds(text: str) -> float:
+def seconds(text: str) -> float:
+    """A time of the command line: seconds, 0 or more. Raises ValueError."""
     value = float(text.removesuffix("s"))
     if not 0 <= value < float("inf"):
         raise ValueError(text)
     return value
 
 
-def _signal(text: str) -> int:
+def signal_number(text: str) -> int:
+    """The signal of --kill by name or number; 0 for none. Raises ValueError."""
     word = text.strip().lower()
     if word == "none":
         return 0
-    number = int(word) if word.isdecimal() else getattr(signal, word.upper(), None)
-    if not word.isdecimal() and number is None:
-        number = getattr(signal, f"SIG{word.upper()}", None)
-    return int(signal.Signals(number))
+    if word.isdecimal():
+        return int(signal.Signals(int(word)))
+    name = word.upper()
+    try:
+        return int(signal.Signals[name if name.startswith("SIG") else f"SIG{name}"])
+    except KeyError:
+        raise ValueError(text) from None
 
 
 class _Log:

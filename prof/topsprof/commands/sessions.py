@@ -6,7 +6,7 @@ import argparse
 import json
 import shlex
 import time
-from typing import Final
+from typing import Any, Final
 
 from tops_kit.errors import UserError
 from topsprof.capture.platform import require_linux
@@ -27,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
     from topsprof.capture import live
 
     now = time.time()
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "name": session.name,
             "state": state_of(session.folder),
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         head = ("Name", "State", "Time (s)", "Pid", "Folder", "Command")
         keys = ("name", "state", "elapsed_s", "program_pid", "folder")
-        body = [[*(str(row[key]) for key in keys), shlex.join(row["command"])] for row in rows]
+        body = [[*(str(row[key]) for key in keys), shlex.join(map(str, row["command"]))] for row in rows]
         print(table([head, *body], right=(2, 3)))
     return 0
 
