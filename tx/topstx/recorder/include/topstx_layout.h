@@ -96,7 +96,9 @@ typedef struct topstx_ring_header { /* the first page of a ring file */
 } topstx_ring_header;
 
 typedef struct topstx_open {        /* a range that has begun and not ended; free when begin_tick == 0 */
-    uint64_t begin_tick;            /* stored last at begin (release), cleared first at end */
+    uint64_t begin_tick;            /* stored last at begin (release); cleared once the range's record is published, so a kill
+                                       between both leaves the range twice: a reader drops an open range whose begin_tick
+                                       and name are those of a record of the same ring */
     uint64_t context;               /* writer-private: tells asyncio tasks apart */
     uint32_t name;
     uint32_t attr;

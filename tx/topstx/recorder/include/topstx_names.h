@@ -1,0 +1,237 @@
+/* topstx_names.h - interning of names into the process's names file (internal to topstx.h).
+ *
+ * A name is interned once; its id is good for the life of the attachment, also in fork children, whose files continue the
+ * parent's ids. Lookups go through a hash of our own memory, so nothing here reads the file back.
+ */
+#ifndef TOPSTX_NAMES_H
+#define TOPSTX_NAMES_H
+#include "topstx_process.h"
+
+typedef struct topstxi_name {
+    uint32_t kind;
+    uint32_t bytes;
+} topstxi_name; /* its bytes follow, then padding to 8 */
+
+static void topstxi_reincarnate(void); /* topstx_attach.h */
+
+#define TOPSTXI_NAMES_FIRST_BYTES 32768u
+#define TOPSTXI_NAMES_BYTES_MAX (128u << 20) /* text of all names together; past it names count as too many */
+
+static inline uint32_t topstxi_hash(uint32_t kind, const char *body, uint32_t bytes) {
+    uint64_t hash = kind * 0x9E3779B97F4A7C15ull ^ bytes, word;
+    for (; bytes >= 8; bytes -= 8, body += 8) {
+        memcpy(&word, body, 8);
+        hash = (hash ^ word) * 0xFF51AFD7ED558CCDull;
+        hash ^= hash >> 32;
+    }
+    word = 0;
+    memcpy(&word, body, bytes);
+    hash = (hash ^ word) * 0xC4CEB9FE1A85EC53ull;
+    return (uint32_t)(hash ^ hash >> 32);
+}
+
+static inline uint32_t topstxi_find(uint32_t hash, uint32_t kind, const char *body, uint32_t bytes) {
+    topstxi_process *p = &topstxi_state;
+    uint32_t i;
+    if (!p->slot_capacity) return 0;
+    for (i = hash & (p->slot_capacity - 1); p->slots[i].id; i = (i + 1) & (p->slot_capacity - 1)) {
+        const topstxi_name *name = (const topstxi_name *)(p->arena + p->slots[i].at);
+        if (p->slots[i].hash == hash && name->kind == kind && name->bytes == bytes && !memcmp(name + 1, body, bytes))
+            return p->slots[i].id;
+    }
+    return 0;
+}
+
+/* Room for one more name in our own memory. */
+TOPSTXI_SLOW int topstxi_names_reserve(uint32_t bytes) {
+    topstxi_process *p = &topstxi_state;
+    uint64_t need = p->arena_bytes + sizeof(topstxi_name) + bytes + 8;
+    if (need > p->arena_capacity) {
+        uint64_t capacity = p->arena_capacity ? p->arena_capacity * 2 : 16384;
+        char *arena;
+        while (capacity < need) capacity *= 2;
+        arena = (char *)realloc(p->arena, capacity);
+        if (!arena) return 0;
+        p->arena = arena;
+        p->arena_capacity = capacity;
+    }
+    if (p->name_count * 2 >= p->slot_capacity) {
+        uint32_t capacity = p->slot_capacity ? p->slot_capacity * 2 : 512, i, j;
+        topstxi_name_slot *slots = (topstxi_name_slot *)calloc(capacity, sizeof *slots);
+        if (!slots) return 0;
+        for (i = 0; i < p->slot_capacity; i++) {
+            if (!p->slots[i].id) continue;
+            for (j = p->slots[i].hash & (capacity - 1); slots[j].id; j = (j + 1) & (capacity - 1)) {
+            }
+            slots[j] = p->slots[i];
+        }
+        free(p->slots);
+        p->slots = slots;
+        p->slot_capacity = capacity;
+    }
+    return 1;
+}
+
+TOPSTXI_SLOW void topstxi_remember(uint32_t hash, uint32_t kind, const char *body, uint32_t bytes, uint32_t id) {
+    topstxi_process *p = &topstxi_state;
+    topstxi_name *name = (topstxi_name *)(p->arena + p->arena_bytes);
+    uint32_t i;
+    name->kind = kind;
+    name->bytes = bytes;
+    memcpy(name + 1, body, bytes);
+    for (i = hash & (p->slot_capacity - 1); p->slots[i].id; i = (i + 1) & (p->slot_capacity - 1)) {
+    }
+    p->slots[i].hash = hash;
+    p->slots[i].id = id;
+    p->slots[i].at = p->arena_bytes;
+    p->arena_bytes += (sizeof *name + bytes + 7) & ~7ull;
+    p->name_count++;
+}
+
+/* Make the names file at least `bytes` long. The file is opened by its path again, because a program may close all descriptors. */
+TOPSTXI_SLOW int topstxi_names_grow(uint64_t bytes) {
+    topstxi_process *p = &topstxi_state;
+    uint64_t size = p->names_bytes;
+    char path[3200];
+    void *map;
+    while (size < bytes) size += size < (8u << 20) ? size : (8u << 20);
+    snprintf(path, sizeof path, "%s/names/%016llx.names", p->folder, (unsigned long long)p->serial);
+    map = topstxi_map_file(path, size, 0);
+    if (!map) return 0;
+    munmap(p->names, p->names_bytes);
+    p->names = (topstx_names_header *)map;
+    p->names_bytes = size;
+    return 1;
+}
+
+/* Append one entry to the file; names_lock is held. 0: it can't be written (counted). */
+TOPSTXI_SLOW uint32_t topstxi_append(uint32_t kind, const char *body, uint32_t bytes) {
+    topstxi_process *p = &topstxi_state;
+    uint64_t committed = p->names->committed_bytes;
+    uint32_t whole = (uint32_t)((sizeof(topstx_entry) + bytes + 7) & ~7ull), id = p->names->next_id;
+    topstx_entry *entry;
+    if (id > TOPSTX_NAMES_MAX || p->arena_bytes > TOPSTXI_NAMES_BYTES_MAX) {
+        p->names->too_many++;
+        return 0;
+    }
+    if (TOPSTX_PAGE + committed + whole > p->names_bytes && !topstxi_names_grow(TOPSTX_PAGE + committed + whole)) {
+        p->names->lost_names++;
+        return 0;
+    }
+    entry = (topstx_entry *)((char *)p->names + TOPSTX_PAGE + committed);
+    entry->bytes = whole;
+    entry->kind = (uint16_t)kind;
+    entry->reserved = 0;
+    entry->id = id;
+    entry->body_bytes = bytes;
+    memcpy(entry + 1, body, bytes);
+    p->names->next_id = id + 1;
+    __atomic_store_n(&p->names->committed_bytes, committed + whole, __ATOMIC_RELEASE);
+    return id;
+}
+
+/* The id of an entry, written at its first use. TOPSTX_NAME_TOO_MANY when it can't be written. */
+TOPSTXI_SLOW uint32_t topstxi_intern(uint32_t kind, const char *body, size_t length) {
+    topstxi_process *p = &topstxi_state;
+    uint32_t bytes = (uint32_t)(length > TOPSTXI_NAME_BYTES_MAX ? TOPSTXI_NAME_BYTES_MAX : length), hash, id;
+    if (bytes < length)
+        while (bytes && ((unsigned char)body[bytes] & 0xC0) == 0x80) bytes--; /* cut between characters */
+    hash = topstxi_hash(kind, body, bytes);
+    if (TOPSTXI_UNLIKELY(p->forked)) topstxi_reincarnate();
+    pthread_mutex_lock(&p->names_lock);
+    id = topstxi_find(hash, kind, body, bytes);
+    if (!id && p->names) {
+        if (topstxi_names_reserve(bytes)) {
+            id = topstxi_append(kind, body, bytes);
+            if (id) topstxi_remember(hash, kind, body, bytes, id);
+        } else {
+            p->names->lost_names++;
+        }
+    }
+    pthread_mutex_unlock(&p->names_lock);
+    return id ? id : TOPSTX_NAME_TOO_MANY;
+}
+
+static inline uint32_t topstxi_name_id(const char *text) { return topstxi_intern(TOPSTX_ENTRY_NAME, text, strlen(text)); }
+
+/* An entry that is a fact and no name: written each time, not remembered. */
+TOPSTXI_SLOW void topstxi_note(uint32_t kind, const char *body, size_t length) {
+    if (TOPSTXI_UNLIKELY(topstxi_state.forked)) topstxi_reincarnate();
+    pthread_mutex_lock(&topstxi_state.names_lock);
+    if (topstxi_state.names) topstxi_append(kind, body, (uint32_t)(length > 65536 ? 65536 : length));
+    pthread_mutex_unlock(&topstxi_state.names_lock);
+}
+
+TOPSTXI_SLOW void topstxi_note_process(const char *key, const char *value) {
+    size_t key_bytes = strlen(key) + 1, value_bytes = strlen(value);
+    char *body = (char *)malloc(key_bytes + value_bytes);
+    if (!body) return;
+    memcpy(body, key, key_bytes);
+    memcpy(body + key_bytes, value, value_bytes);
+    topstxi_note(TOPSTX_ENTRY_PROCESS, body, key_bytes + value_bytes);
+    free(body);
+}
+
+TOPSTXI_SLOW void topstxi_note_thread(uint32_t tid, const char *name, size_t length) {
+    char body[4 + 1024];
+    if (length > 1024) length = 1024;
+    memcpy(body, &tid, 4);
+    memcpy(body + 4, name, length);
+    topstxi_note(TOPSTX_ENTRY_THREAD, body, 4 + length);
+}
+
+/* Is `name` in a NUL-separated list that an empty name ends? */
+static inline int topstxi_listed(const char *list, size_t bytes, const char *name) {
+    const char *end = list + bytes;
+    for (; list < end && *list; list += strlen(list) + 1)
+        if (!strcmp(list, name)) return 1;
+    return 0;
+}
+
+/* Did the tool filter this domain out? The default domain is called "default" in its lists. */
+TOPSTXI_SLOW int topstxi_domain_excluded(const char *name) {
+    const topstx_control *c = topstxi_state.control;
+    if (!c) return 0;
+    if (!*name) name = "default";
+    if (c->domain_include[0] && !topstxi_listed(c->domain_include, sizeof c->domain_include - 1, name)) return 1;
+    return topstxi_listed(c->domain_exclude, sizeof c->domain_exclude - 1, name);
+}
+
+/* Entry of a domain; 0 for the default one, TOPSTXI_EXCLUDED when filtered out. */
+TOPSTXI_SLOW uint32_t topstxi_domain_id(const char *name) {
+    if (!*name) return topstxi_state.default_attr;
+    if (topstxi_domain_excluded(name)) return TOPSTXI_EXCLUDED;
+    return topstxi_intern(TOPSTX_ENTRY_DOMAIN, name, strlen(name));
+}
+
+TOPSTXI_SLOW uint32_t topstxi_category_id(uint32_t domain, uint32_t number, const char *text) {
+    char body[8 + 1024];
+    size_t length = strlen(text);
+    if (length > 1024) length = 1024;
+    memcpy(body, &domain, 4);
+    memcpy(body + 4, &number, 4);
+    memcpy(body + 8, text, length);
+    return topstxi_intern(TOPSTX_ENTRY_CATEGORY, body, 8 + length);
+}
+
+/* Id of the combination; 0 for the default domain with neither category nor colour. */
+TOPSTXI_SLOW uint32_t topstxi_attr_id(uint32_t domain, uint32_t category, uint32_t color) {
+    uint32_t body[3] = {domain, category, color}, id;
+    if (domain == TOPSTXI_EXCLUDED) return TOPSTXI_EXCLUDED;
+    if (!domain && !category && !color) return 0;
+    id = topstxi_intern(TOPSTX_ENTRY_ATTR, (const char *)body, sizeof body);
+    return id == TOPSTX_NAME_TOO_MANY ? 0 : id;
+}
+
+TOPSTXI_SLOW uint32_t topstxi_counter_id(uint32_t domain, const char *name, const char *unit) {
+    char body[8 + 2048];
+    uint32_t name_bytes = (uint32_t)strlen(name), unit_bytes = (uint32_t)strlen(unit);
+    if (name_bytes > 1536) name_bytes = 1536;
+    if (unit_bytes > 256) unit_bytes = 256;
+    memcpy(body, &domain, 4);
+    memcpy(body + 4, &name_bytes, 4);
+    memcpy(body + 8, name, name_bytes);
+    memcpy(body + 8 + name_bytes, unit, unit_bytes);
+    return topstxi_intern(TOPSTX_ENTRY_COUNTER, body, 8 + name_bytes + unit_bytes);
+}
+#endif /* TOPSTX_NAMES_H */
