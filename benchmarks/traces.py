@@ -73,7 +73,7 @@ def _available_memory() -> int | None:
     return None
 
 
-def _offer_to_oom_killer() -> None:
+def offer_to_oom_killer() -> None:
     """When memory runs out after all, this process goes, not somebody else's."""
     try:
         Path("/proc/self/oom_score_adj").write_text("1000")
@@ -85,7 +85,7 @@ def _make(out: str, size_bytes: int) -> None:
     import torch
     from torch.profiler import ProfilerActivity, profile
 
-    _offer_to_oom_killer()
+    offer_to_oom_killer()
     torch.manual_seed(0)
     torch.set_num_threads(1)
     layers = [torch.nn.TransformerEncoderLayer(32, 2, 64, batch_first=True) for _ in range(4)]
