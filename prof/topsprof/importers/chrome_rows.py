@@ -1,0 +1,179 @@
+"""Turning events into rows of the session's tables: process numbers, args, and what an import carries along."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from topsprof.importers.base import ImportOptions
+from topsprof.importers.scan import NONE, STRING, Batch, Bools, Bytes8, Int32s, Int64s, Strings
+
+NAMED_BASE = 1 << 40
+"""Processes and threads that the trace calls by a name instead of a number get numbers from here on."""
+
+
+class Numbers:
+    """Numbers of processes and threads of one file, and the names of those that have no number of their own."""
+
+    def __init__(self, options: ImportOptions, strings: Strings) -> None:
+        self._options = options
+        self._strings = strings
+        self._named: dict[int, int] = {}
+        self._keys: dict[int, int] = {}
+
+    @property
+    def named(self) -> dict[int, str]:
+        """Number -> name of what the trace calls by a name."""
+        return {number: self._strings.text(string) for string, number in self._named.items()}
+
+    def plain(self, values: Int64s, kinds: Bytes8) -> Int64s:
+        """pid or tid columns as numbers: names get one each, nothing is 0."""
+        if (kinds == 1).all():
+            return values
+        numbers = np.where(kinds == NONE, 0, values)
+        for string in np.unique(values[kinds == STRING]).tolist():
+            number = self._named.setdefault(string, NAMED_BASE + len(self._named))
+            numbers[(kinds == STRING) & (values == string)] = number
+        return numbers
+
+    def key(self, pid: int) -> int:
+        """The session's process_id of one pid."""
+        known = self._keys.get(pid)
+        if known is None:
+            known = self._keys[pid] = self._options.process_id(pid)
+        return known
+
+    def keys(self, pids: Int64s) -> Int64s:
+        """The session's process_id of each pid."""
+        found = distinct(pids)
+        wanted = [self.key(pid) for pid in found]
+        if wanted == found:
+            return pids
+        return np.array(wanted, np.int64)[np.searchsorted(np.array(found, np.int64), pids)]
+
+
+def distinct(values: Int64s) -> list[int]:
+    """The distinct values, sorted. Quick where equal values stand together."""
+    if not len(values):
+        return []
+    heads = values[np.flatnonzero(np.diff(values, prepend=~values[:1]))]
+    return [int(value) for value in np.unique(heads)]
+
+
+def nullable(values: npt.NDArray[Any], there: Bools) -> Any:
+    """An Arrow array with nulls where nothing is there; None when nothing is there at all."""
+    if there.all():
+        return pa.array(values)
+    return pa.array(values, mask=~there) if there.any() else None
+
+
+class Rows:
+    """Some events of a batch, about to become rows of one table. Columns are in the order of `at`."""
+
+    def __init__(self, batch: Batch, at: Int64s, strings: Strings) -> None:
+        self.batch = batch
+        self.at = at
+        self.strings = strings
+        self._used: set[str] = set()
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    def column(self, name: str) -> npt.NDArray[Any]:
+        """A column that every event has."""
+        return self.batch.column(name)[self.at]
+
+    def integers(self, key: str) -> Any:
+        """The args key as nullable integers."""
+        values, there = self.integers_there(key)
+        return nullable(values, there)
+
+    def integers_there(self, key: str) -> tuple[Int64s, Bools]:
+        """(value, whether it is there) of the args key."""
+        self._used.add(key)
+        return self.batch.values(key, self.at)
+
+    def restore(self, key: str) -> None:
+        """The args key stays in `args`, though it has been read."""
+        self._used.discard(key)
+
+    def floats(self, key: str) -> Any:
+        """The args key as nullable floats."""
+        self._used.add(key)
+        return nullable(*self.batch.values(key, self.at, np.float64))
+
+    def text_ids(self, key: str) -> Int64s:
+        """The args key as ids of strings, -1 where it is not there."""
+        values, there = self.integers_there(key)
+        return np.where(there, values, -1)
+
+    def names(self, key: str) -> Any:
+        """The args key as names; None when no row has it."""
+        ids = self.text_ids(key)
+        return self.strings.names(ids) if (ids >= 0).any() else None
+
+    def triples(self, key: str) -> tuple[Any, Any, Any]:
+        """The args key as three nullable integer columns."""
+        self._used.add(key)
+        values, there = self.batch.triples(key, self.at)
+        return nullable(values[:, 0], there), nullable(values[:, 1], there), nullable(values[:, 2], there)
+
+    def mapped(self, ids: Int64s | Int32s, function: Callable[[str], str | None]) -> Any:
+        """A name column made from the texts of `ids`: the function is called once a distinct text."""
+        used, inverse = np.unique(ids, return_inverse=True)
+        values = [function(self.strings.text(int(number))) if number >= 0 else None for number in used]
+        if all(value is None for value in values):
+            return None
+        return pa.array(values, pa.string()).dictionary_encode().take(pa.array(inverse))
+
+    def args(self, kinds: dict[str, str]) -> pa.StringArray:
+        """The JSON objects of what no column took: the args without a column, and those columns that were not asked for.
+
+        `kinds` are the kinds of the wanted keys. Call it last.
+        """
+        rest = self.batch.rest(self.at)
+        pieces = [piece for key in self.batch.keys if key not in self._used
+                  if (piece := self._piece(key, kinds[key])) is not None]
+        if not pieces:
+            return rest
+        inner = pc.utf8_slice_codeunits(rest, 1, -1)
+        joined = pc.binary_join_element_wise(inner, *pieces, ",", null_handling="skip")
+        objects = pc.binary_join_element_wise("{", joined, "}", "")
+        return pc.if_else(pc.equal(joined, ""), pa.scalar(None, pa.string()), objects)
+
+    def _piece(self, key: str, kind: str) -> Any:
+        """`"key":value` for the rows that have it; None when none has."""
+        if kind == "x":
+            values, there = self.batch.triples(key, self.at)
+            if not there.any():
+                return None
+            texts = pa.array([f"[{x},{y},{z}]" for x, y, z in values.tolist()])
+        else:
+            values, there = self.batch.values(key, self.at, np.float64 if kind == "f" else np.int64)
+            if not there.any():
+                return None
+            if kind in "if":
+                texts = pc.cast(pa.array(values), pa.string())
+            else:
+                texts = self.mapped(np.where(there, values, -1), json.dumps if kind == "s" else _json_text)
+                texts = texts.dictionary_decode()
+        texts = pc.binary_join_element_wise(json.dumps(key) + ":", texts, "")
+        return pc.if_else(pa.array(there), texts, pa.scalar(None, pa.string()))
+
+
+def _json_text(text: str) -> str:
+    """A text that was JSON, or a string, as JSON."""
+    if text[:1] in "[{":
+        try:
+            json.loads(text)
+        except ValueError:
+            return json.dumps(text)
+        return text
+    return json.dumps(text)
+

@@ -1,0 +1,203 @@
+"""The scanner of trace JSON, C or twin, and its rows as numpy and Arrow arrays.
+
+A `Batch` is some hundred thousand events as columns. `Strings` is the table of all texts of a file; columns of names
+hold its ids (-1: none).
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any, Protocol, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from topsprof.importers.source import Source
+
+Int64s = npt.NDArray[np.int64]
+Int32s = npt.NDArray[np.int32]
+Bytes8 = npt.NDArray[np.uint8]
+Bools = npt.NDArray[np.bool_]
+
+ABSENT, GIVEN, WRONG = 0, 1, 2
+"""ts_state and dur_state: not there, right, there but not a time"""
+NONE, NUMBER, STRING = 0, 1, 2
+"""pid_kind and tid_kind: what the value is; id_kind has these, plus LOCAL or GLOBAL when it came from id2"""
+LOCAL, GLOBAL = 2, 4
+
+_DTYPES = {
+    "ph": np.uint8, "ts_state": np.uint8, "dur_state": np.uint8, "pid_kind": np.uint8, "tid_kind": np.uint8,
+    "id_kind": np.uint8, "bp": np.uint8, "s": np.uint8, "ts": np.int64, "dur": np.int64, "pid": np.int64,
+    "tid": np.int64, "id": np.int64, "name": np.int32, "cat": np.int32, "scope": np.int32,
+    "rest_rows": np.uint32, "rest_ends": np.int64, "series_rows": np.uint32, "series_keys": np.int32,
+    "series_values": np.float64,
+}
+
+
+class Scanner(Protocol):
+    """What `_scan.Scanner` and `scan_twin.Scanner` offer."""
+
+    rows: int
+
+    def __init__(self, keys: Sequence[tuple[str, str]]) -> None: ...
+    def feed(self, data: bytes, /) -> int: ...
+    def finish(self) -> int: ...
+    def take(self) -> dict[str, Any]: ...
+    def strings(self, first: int, /) -> tuple[int, bytes, bytes]: ...
+    def metadata(self) -> list[tuple[bytes, bytes]]: ...
+    def issues(self) -> list[tuple[str, int, int]]: ...
+
+
+def pure() -> bool:
+    """Whether the environment forces the Python twins."""
+    return os.environ.get("TOPSKIT_PURE", "") not in ("", "0")
+
+
+def scanner_class() -> type[Scanner]:
+    """The C scanner, or its twin where there is none or TOPSKIT_PURE is set."""
+    if not pure():
+        try:
+            return cast("type[Scanner]", importlib.import_module("topsprof.importers._scan").Scanner)
+        except ImportError:
+            pass  # no compiler when this was installed: the twin does the same, slower
+    from topsprof.importers.scan_twin import Scanner as Twin
+
+    return Twin
+
+
+class Strings:
+    """All texts of a file, by id."""
+
+    def __init__(self) -> None:
+        self._ends: Int64s = np.zeros(1024, np.int64)
+        self._text: Bytes8 = np.zeros(65536, np.uint8)
+        self._known: dict[int, str] = {}
+        self.count = 0
+
+    def __len__(self) -> int:
+        return self.count
+
+    def update(self, scanner: Scanner) -> None:
+        """Take over what the scanner has read since the last time."""
+        start, ends, text = scanner.strings(self.count)
+        new = np.frombuffer(ends, np.int64)
+        count = self.count + len(new)
+        size = start + len(text)
+        self._ends = _grown(self._ends, count)
+        self._text = _grown(self._text, size)
+        self._ends[self.count:count] = new
+        self._text[start:size] = np.frombuffer(text, np.uint8)
+        self.count = count
+
+    def text(self, number: int) -> str:
+        """One text; "" for -1."""
+        if number < 0:
+            return ""
+        known = self._known.get(number)
+        if known is None:
+            start = int(self._ends[number - 1]) if number else 0
+            known = bytes(self._text[start:self._ends[number]]).decode()
+            self._known[number] = known
+        return known
+
+    def take(self, numbers: Int64s | Int32s) -> pa.StringArray:
+        """The texts of some ids, none of them negative."""
+        if not self.count:
+            return pa.array([], pa.string())
+        offsets = np.concatenate((np.zeros(1, np.int64), self._ends[:self.count]))
+        table = pa.LargeStringArray.from_buffers(self.count, pa.py_buffer(offsets), pa.py_buffer(self._text))
+        return table.take(pa.array(numbers)).cast(pa.string())
+
+    def names(self, numbers: Int64s | Int32s, default: str | None = None) -> pa.DictionaryArray:
+        """A column of ids as a dictionary array; negative ids are `default`, or null."""
+        none = numbers < 0
+        any_none = bool(none.any())
+        wanted = numbers[~none] if any_none else numbers
+        used = np.zeros(self.count + 1, np.bool_)
+        used[wanted] = True
+        new = np.cumsum(used, dtype=np.int32) - 1
+        indices = new[np.where(none, self.count, numbers)] if any_none else new[numbers]
+        dictionary = self.take(np.flatnonzero(used[:self.count]))
+        if any_none and not len(dictionary):
+            dictionary = pa.array([""], pa.string())
+        if any_none and default is not None:
+            dictionary = pa.concat_arrays([dictionary, pa.array([default], pa.string())])
+            return pa.DictionaryArray.from_arrays(
+                pa.array(np.where(none, len(dictionary) - 1, indices), pa.int32()), dictionary)
+        array = pa.array(np.maximum(indices, 0), pa.int32(), mask=none if any_none else None)
+        return pa.DictionaryArray.from_arrays(array, dictionary)
+
+
+def _grown(array: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
+    if size <= len(array):
+        return array
+    bigger = np.empty(max(size, 2 * len(array)), array.dtype)
+    bigger[:len(array)] = array
+    return bigger
+
+
+class Batch:
+    """Some events of a file, as columns of `rows` values; see _DTYPES for their names and types."""
+
+    def __init__(self, taken: dict[str, Any]) -> None:
+        self._taken = taken
+        self.keys: dict[str, tuple[bytes, bytes]] = taken["keys"]
+        self.rows = len(taken["ph"])
+
+    def column(self, name: str) -> npt.NDArray[Any]:
+        """A column that every event has."""
+        return np.frombuffer(self._taken[name], _DTYPES[name])
+
+    def sparse(self, key: str, dtype: type[np.generic] = np.int64) -> tuple[npt.NDArray[np.uint32], npt.NDArray[Any]]:
+        """(rows that have it, their values) of a wanted args key."""
+        rows, values = self.keys.get(key, (b"", b""))
+        return np.frombuffer(rows, np.uint32), np.frombuffer(values, dtype)
+
+    def values(self, key: str, at: Int64s, dtype: type[np.generic] = np.int64) -> tuple[npt.NDArray[Any], Bools]:
+        """(value, whether it is there) of a wanted args key for each of the rows `at`."""
+        rows, values = self.sparse(key, dtype)
+        there = np.zeros(self.rows, np.bool_)
+        there[rows] = True
+        dense = np.zeros(self.rows, dtype)
+        dense[rows] = values
+        return dense[at], there[at]
+
+    def triples(self, key: str, at: Int64s) -> tuple[Int64s, Bools]:
+        """As `values`, of a key of kind x: an array of shape (len(at), 3)."""
+        rows, values = self.sparse(key)
+        there = np.zeros(self.rows, np.bool_)
+        there[rows] = True
+        dense = np.zeros((self.rows, 3), np.int64)
+        dense[rows] = values.reshape(-1, 3)
+        return dense[at], there[at]
+
+    @cached_property
+    def _rest(self) -> tuple[pa.StringArray, Int64s]:
+        ends = self.column("rest_ends")
+        offsets = np.zeros(len(ends) + 1, np.int32)
+        offsets[1:] = ends
+        texts = pa.StringArray.from_buffers(len(ends), pa.py_buffer(offsets), pa.py_buffer(self._taken["rest"]))
+        where = np.full(self.rows, -1, np.int64)
+        where[self.column("rest_rows")] = np.arange(len(ends))
+        return texts, where
+
+    def rest(self, at: Int64s) -> pa.StringArray:
+        """For each of the rows `at` the JSON object of the args that are no wanted key; null where there is none."""
+        texts, where = self._rest
+        index = where[at]
+        return texts.take(pa.array(index, mask=index < 0))
+
+
+def batches(source: Source, scanner: Scanner, strings: Strings, rows: int) -> Iterator[Batch]:
+    """Scan a file; yields batches of about `rows` events, `strings` being up to date with each."""
+    for piece in source.chunks():
+        if scanner.feed(piece) >= rows:
+            strings.update(scanner)
+            yield Batch(scanner.take())
+    scanner.finish()
+    strings.update(scanner)
+    yield Batch(scanner.take())
