@@ -29,6 +29,7 @@ class Catalog:
         self.ledger = Ledger()
         self._known: dict[str, Segment] = {}
         self._bad: set[str] = set()
+        self._replaced: set[str] = set()
         self._tables: dict[str, list[Segment]] = {}
         self.refresh()
 
@@ -47,7 +48,7 @@ class Catalog:
             if segment is not None:
                 found[name] = segment
         self._known = found
-        replaced = {name for segment in found.values() for name in segment.replaces}
+        replaced = self._replaced = {name for segment in found.values() for name in segment.replaces}
         tables: dict[str, list[Segment]] = {name: [] for name in TABLES}
         for name in sorted(found, key=lambda name: (found[name].order, segment_order(name))):
             if name not in replaced:
@@ -85,6 +86,10 @@ class Catalog:
     def segments(self, table: str) -> list[Segment]:
         """Segments of a table in the order of their rows."""
         return list(self._tables[table])
+
+    def replaced(self) -> set[str]:
+        """Names of segments whose rows others hold."""
+        return set(self._replaced)
 
     def tables(self) -> dict[str, int]:
         """Rows by table, of those tables that have any."""

@@ -64,6 +64,19 @@ def locked(path: Path) -> bool:
         os.close(descriptor)
 
 
+def is_running(process: int) -> bool:
+    """Whether a process of that number runs. Where that can't be told without harm, it is assumed."""
+    if os.name != "posix":
+        return True  # os.kill would end it on Windows
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
 def _module(name: str) -> Any:
     try:
         return importlib.import_module(name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -10,13 +10,17 @@ import pyarrow as pa
 
 from tops_kit.errors import SessionError
 from tops_kit.session import columns as cols
+from tops_kit.session import summary as summaries
 from tops_kit.session.catalog import Catalog
+from tops_kit.session.compact import compact
 from tops_kit.session.files import reported
 from tops_kit.session.ledger import Ledger
 from tops_kit.session.lock import locked
 from tops_kit.session.manifest import WRITER_LOCK, read_manifest
-from tops_kit.session.schema import TABLES, Kind, Table
-from tops_kit.session.segment import Segment, SegmentDamagedError, SegmentGoneError
+from tops_kit.session.schema import TABLES, Column, Kind, Table
+from tops_kit.session.segment import Segment, SegmentDamagedError, SegmentData, SegmentGoneError
+from tops_kit.session.selecting import Mask, selected
+from tops_kit.session.windows import Lanes, indexed_segment
 
 if TYPE_CHECKING:
     import duckdb
@@ -53,8 +57,7 @@ class Session:
     def refresh(self) -> None:
         """See what was written since; earlier tables and connections stay as they were."""
         self.info = read_manifest(self.path)
-        with reported("read the session", self.path):
-            self._catalog.refresh()
+        self._reload()
 
     @property
     def live(self) -> bool:
@@ -104,8 +107,7 @@ class Session:
         if name in MERGE_KEYS:
             table = merge_rows(definition, self.scan(definition, None, None))
             return table if columns is None else table.select(list(columns))
-        table = self.scan(definition, columns, selection)
-        return table.unify_dictionaries()
+        return self.scan(definition, columns, selection).unify_dictionaries()
 
     def names(self, table: str, column: str = "name") -> list[str]:
         """The distinct values of a name column, sorted, without null."""
@@ -123,20 +125,99 @@ class Session:
             if column not in full.names:
                 raise KeyError(f"table {table.name} has no column {column}")
         schema = pa.schema([full.field(column) for column in wanted])
-        return self.read(table, lambda segments: pa.Table.from_batches(
-            [batch for batch in (_scan_segment(segment, schema) for segment in segments) if batch.num_rows], schema))
+        batches = self.read(table, lambda segment: _scan_segment(segment, schema, self._mask(segment, selection)))
+        return pa.Table.from_batches([batch for batch in batches if batch.num_rows], schema)
 
-    def read(self, table: Table, load: Callable[[list[Segment]], T]) -> T:
-        """`load` of the table's segments; again without those it found damaged, or with those that replaced them."""
+    def _mask(self, segment: Segment, selection: Selection | None) -> Mask | bool:
+        if selection is None or selection.empty:
+            return True
+        return selected(segment, selection, self.start_ns)
+
+    def read(self, table: Table, load: Callable[[Segment], T]) -> list[T]:
+        """`load` of each of the table's segments.
+
+        Those found damaged are left out; it begins anew when a compaction has replaced some.
+        """
         while True:
-            segments = self._catalog.segments(table.name)
             try:
-                return load(segments)
+                return list(self._stream(table, load))
             except SegmentGoneError:
-                with reported("read the session", self.path):
-                    self._catalog.refresh()
-            except _InSegmentError as error:
-                self._catalog.drop(error.segment, error.reason)
+                self._reload()
+
+    def _reload(self) -> None:
+        with reported("read the session", self.path):
+            self._catalog.refresh()
+
+    def _stream(self, table: Table, load: Callable[[Segment], T]) -> Iterator[T]:
+        """`load` of each segment in turn, without those it finds damaged. Raises SegmentGoneError."""
+        for segment in self._catalog.segments(table.name):
+            try:
+                loaded = load(segment)
+            except SegmentDamagedError as error:
+                self._catalog.drop(segment, str(error))
+                continue
+            yield loaded
+
+    def summary(self, table: str, group: Sequence[str] = ("name",), value: str = "duration_ns",
+                selection: Selection | None = None) -> pa.Table:
+        """Exact statistics of a value by group: columns of the group (names as text), then summary.STATISTICS.
+
+        Most total first; rows whose value is null don't count. Without a selection the result is kept in the session's folder
+        (where it can be written), and taken from there as long as no rows were added. KeyError for an unknown table or column.
+        """
+        definition = TABLES[table]
+        schema = summaries.result_schema(definition, group, value)
+        whole = selection is None or selection.empty
+        path = summaries.cache_path(self.path, definition, group, value)
+        segments = self._catalog.segments(table)
+        if whole and (kept := summaries.read_cache(path, summaries.cache_key(segments), schema)) is not None:
+            return kept
+        columns = [definition.column(name) for name in dict.fromkeys([*group, value])]
+
+        def load(segment: Segment) -> SegmentData:
+            return _piece(segment, columns, self._mask(segment, selection))
+
+        while True:
+            try:
+                result = summaries.summarise(definition, group, value, lambda: self._stream(definition, load))
+                break
+            except SegmentGoneError:
+                self._reload()
+        segments = self._catalog.segments(table)
+        if whole and segments:
+            try:
+                summaries.write_cache(path, summaries.cache_key(segments), result)
+            except OSError:
+                pass  # a session that we may not write is as good without the cache
+        return result
+
+    def write_summaries(self) -> None:
+        """Make sure that the summaries that the schema declares are kept."""
+        for name, table in TABLES.items():
+            if self._catalog.segments(name):
+                for group in table.summary:
+                    for value in table.values:
+                        self.summary(name, group, value)
+
+    @property
+    def indexed(self) -> bool:
+        """Whether all timed rows are sorted into lanes."""
+        return all(s.level == "lanes" for s in self._all_segments() if s.table.kind is not Kind.PLAIN)
+
+    def ensure_indexed(self) -> None:
+        """Sort into lanes what isn't yet (compaction), for readers that need lanes. SessionError when it can't be written."""
+        if not self.indexed:
+            compact(self.path, summaries=False)
+            self.refresh()
+
+    def lanes(self, table: str) -> Lanes:
+        """The lanes of a timed table, over all segments; raw segments are sorted in memory."""
+        definition = TABLES[table]
+        return Lanes(definition, self.read(definition, indexed_segment))
+
+    def window(self, table: str, lane: int, begin_ns: int, end_ns: int, bucket_ns: int = 0) -> pa.Table:
+        """What to draw of a lane between two times; see Lanes.window."""
+        return self.lanes(table).window(lane, begin_ns, end_ns, bucket_ns)
 
     def sql_connection(self) -> duckdb.DuckDBPyConnection:
         """A DuckDB connection with a view of every table, and `slice`, which unites all interval tables.
@@ -146,13 +227,6 @@ class Session:
         from tops_kit.session.sql import connect
 
         return connect(self)
-
-
-class _InSegmentError(Exception):
-    def __init__(self, segment: Segment, reason: str) -> None:
-        super().__init__(reason)
-        self.segment = segment
-        self.reason = reason
 
 
 # Tables whose rows of the same key are one thing that was told of in several rows.
@@ -179,14 +253,25 @@ def needs_recovery(path: Path) -> bool:
     return (path / CONTROL).exists() and not locked(path / WRITER_LOCK)
 
 
-def _scan_segment(segment: Segment, schema: pa.Schema) -> pa.RecordBatch:
-    try:
-        arrays = []
-        for name in schema.names:
-            if name == "end_ns" and segment.table.kind is Kind.INTERVAL:
-                arrays.append(pa.array(segment.times()[1]))
-            else:
-                arrays.append(segment.column(segment.table.column(name)))
-        return pa.RecordBatch.from_arrays(arrays, schema=schema)
-    except SegmentDamagedError as error:
-        raise _InSegmentError(segment, str(error)) from error
+def _scan_segment(segment: Segment, schema: pa.Schema, mask: Mask | bool) -> pa.RecordBatch:
+    if mask is False:
+        return pa.RecordBatch.from_pylist([], schema)
+    arrays = []
+    for name in schema.names:
+        if name == "end_ns" and segment.table.kind is Kind.INTERVAL:
+            arrays.append(pa.array(segment.times()[1]))
+        else:
+            arrays.append(segment.column(segment.table.column(name)))
+    batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
+    return batch if mask is True else batch.filter(pa.array(mask))
+
+
+def _piece(segment: Segment, columns: Sequence[Column], mask: Mask | bool) -> SegmentData:
+    if mask is False:
+        return SegmentData(0)
+    data = segment.data(columns)
+    if mask is True:
+        return data
+    keep = pa.array(mask)
+    arrays = {name: array.filter(keep) for name, array in data.arrays.items()}
+    return SegmentData(int(mask.sum()), arrays, data.constants)

@@ -129,7 +129,8 @@ _TABLES = (
         _c("collective", "name", "collective communication it carries out, e.g. allreduce"),
         _c("collective_bytes", "int64", "bytes of the collective's message"),
         _c("group", "name", "communication group"),
-    ), _QUEUE, ("name",), ("name", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")),
+    ), _QUEUE, ("name",), ("full_name", "name"),
+        ("full_name", "name", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")),
     _interval("memcpy", "copies by or to a device", (
         _PROCESS, _DEVICE, _CONTEXT, _STREAM, _CORRELATION, _EXTERNAL,
         _c("copy_kind", "name", "HtoD, DtoH, DtoD, PtoP, HtoH"),

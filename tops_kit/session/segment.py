@@ -7,10 +7,9 @@ not stored: `meta.json` has it under `constants`.
 from __future__ import annotations
 
 import contextlib
-import errno
 import itertools
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -72,14 +71,30 @@ def file_of(table: Table, column: Column) -> str:
 
 
 def segment_order(name: str) -> int:
-    """The number at the end of a segment's name."""
-    digits = name.rpartition("-")[2]
-    return int(digits) if digits.isdigit() else 0
+    """The number in a segment's name: 12 in `tx-000012` and in `tx-000012.1`."""
+    digits = name.rpartition("-")[2].partition(".")[0]
+    return int(digits) if digits.isascii() and digits.isdigit() else 0
+
+
+def successor_name(names: Iterable[str]) -> str:
+    """Name of the segment that takes the place of others: that of the last with a higher generation after the point.
+
+    No name is used twice, not even that of a segment that was deleted: readers know segments by it.
+    """
+    last = max(names, key=lambda name: (segment_order(name), name))
+    stem, _, generation = last.partition(".")
+    return f"{stem}.{int(generation) + 1 if generation.isdigit() else 1}"
 
 
 def is_temporary(name: str) -> bool:
     """Whether a name in the folder of segments is one that is being written, or was when its writer died."""
     return name.startswith(_TEMPORARY)
+
+
+def temporary_writer(name: str) -> int | None:
+    """The process that a temporary folder's name is of, None when it doesn't say."""
+    parts = name.rsplit("-", 2)
+    return int(parts[1]) if len(parts) == 3 and parts[1].isdigit() else None
 
 
 def _narrow(column: Column, array: pa.Array) -> pa.Array:
@@ -113,13 +128,12 @@ def constant_of(column: Column, array: pa.Array) -> tuple[bool, Any]:
     return low_high["min"] == low_high["max"], low_high["min"].as_py()
 
 
-def write_segment(session: Path, table: Table, data: SegmentData, *, level: str, order: int | None = None,
-                  sequence: int = 0, replaces: tuple[str, ...] = (), user: Mapping[str, Any] | None = None,
-                  durable: bool = True) -> str:
-    """Write a segment and return its name.
+def write_segment(session: Path, table: Table, data: SegmentData, *, level: str, name: str, order: int,
+                  replaces: tuple[str, ...] = (), user: Mapping[str, Any] | None = None, durable: bool = True) -> None:
+    """Write a segment.
 
-    `order` is its place among the table's segments (the number in its name unless given), `replaces` names the segments whose
-    rows it holds. With `durable` the files are on disk before the segment gets its name. Raises OSError.
+    `order` is its place among the table's segments, `replaces` names the segments whose rows it holds. With `durable` the
+    files are on disk before the segment gets its name. Raises OSError.
     """
     folder = session / SEGMENTS
     temporary = folder / f"{_TEMPORARY}{table.name}-{os.getpid()}-{next(_serial)}"
@@ -127,25 +141,13 @@ def write_segment(session: Path, table: Table, data: SegmentData, *, level: str,
     try:
         meta = _write_files(temporary, table, data, compress=level != "raw")
         meta |= {"level": level, "order": order, "replaces": list(replaces), "user": dict(user or {})}
-        while True:
-            sequence = max(sequence, 1)
-            name = f"{table.name}-{sequence:06d}"
-            meta["order"] = sequence if order is None else order
-            write_json(temporary / META, meta)
-            if durable:
-                for path in temporary.iterdir():
-                    fsync_path(path)
-            try:
-                temporary.rename(folder / name)
-            except OSError as error:
-                # Taken by another writer of this folder (compaction runs beside a recording).
-                if error.errno not in (errno.EEXIST, errno.ENOTEMPTY) and not isinstance(error, FileExistsError):
-                    raise
-                sequence += 1
-                continue
-            if durable:
-                fsync_path(folder)
-            return name
+        write_json(temporary / META, meta)
+        if durable:
+            for path in (*temporary.iterdir(), temporary):
+                fsync_path(path)
+        temporary.rename(folder / name)
+        if durable:
+            fsync_path(folder)
     except BaseException:
         remove_folder(temporary)
         raise
@@ -213,6 +215,20 @@ def write_arrow(path: Path, data: pa.RecordBatch | pa.Table, *, compress: bool) 
             else:
                 writer.write_batch(data)
         return int(sink.tell())
+
+
+def _validate(table: pa.Table) -> None:
+    """Check what a later read could crash on: indices beyond their dictionary, offsets beyond the text. ArrowInvalid."""
+    table.validate()
+    for column in table.columns:
+        if not pa.types.is_dictionary(column.type) or column.null_count:
+            column.validate(full=True)
+            continue
+        for chunk in column.chunks:
+            chunk.dictionary.validate(full=True)
+            codes = np.asarray(chunk.indices)  # much faster than Arrow's own check, and these are mapped columns
+            if len(codes) and not 0 <= int(codes.min()) <= int(codes.max()) < len(chunk.dictionary):
+                raise pa.ArrowInvalid("an index is beyond its dictionary")
 
 
 class Segment:
@@ -283,7 +299,7 @@ class Segment:
                 source = stack.enter_context(pa.memory_map(str(self.path / name), "r"))
                 table = pa.ipc.open_file(source).read_all()
                 stack.pop_all()  # the mapping lives as long as the buffers
-            table.validate(full=True)  # indices within dictionaries, offsets within text: else later reads could crash
+            _validate(table)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise self._missing(name) from error
         except (OSError, pa.ArrowException, ValueError, MemoryError) as error:
@@ -307,6 +323,21 @@ class Segment:
             return cols.constant_array(column, self.constants.get(column.name), self.rows)
         except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
             raise SegmentDamagedError(f"{META} is damaged") from error
+
+    def data(self, columns: Iterable[Column]) -> SegmentData:
+        """Some columns in the form in which a segment is written; constant ones stay constants."""
+        data = SegmentData(self.rows)
+        for column in columns:
+            if self.stores(column):
+                data.arrays[column.name] = self.column(column)
+            else:
+                data.constants[column.name] = self.constants.get(column.name)
+        return data
+
+    def stores(self, column: Column) -> bool:
+        """Whether the column has an array; else it is constant."""
+        where = file_of(self.table, column)
+        return where in self.files and column.name in self.file(where).column_names
 
     def _logical(self, column: Column, values: pa.ChunkedArray) -> pa.Array:
         type_ = cols.arrow_type(column)

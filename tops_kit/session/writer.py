@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from tops_kit.errors import SessionError
 from tops_kit.session import columns as cols
+from tops_kit.session.compact import prepare
 from tops_kit.session.files import fsync_path, reported, write_json
 from tops_kit.session.ledger import Ledger
 from tops_kit.session.lock import FolderLock
@@ -146,20 +147,25 @@ class SessionWriter:
         the rows stay buffered then, and earlier segments are not harmed.
         """
         self._check_open()
+        if level not in (None, "raw", "lanes"):
+            raise ValueError(f"unknown level {level!r}: raw or lanes")
         names = [self._flush_table(buffer, level or "raw", meta) for buffer in self._buffers.values() if buffer.rows]
         self._write_manifest()
         return names
 
     def _flush_table(self, buffer: _Buffer, level: str, meta: Mapping[str, Any] | None) -> str:
         data = buffer.take()
+        if level == "lanes":
+            data = prepare(buffer.table, data)
         try:
             with reported("write the session", self.path):
-                name = write_segment(self.path, buffer.table, data, level="raw", sequence=self._sequence + 1, user=meta,
-                                     durable=self.durable)
+                name = f"{buffer.table.name}-{self._sequence + 1:06d}"
+                write_segment(self.path, buffer.table, data, level=level, name=name, order=self._sequence + 1, user=meta,
+                              durable=self.durable)
         except BaseException:
             buffer.add(data.rows, {**data.constants, **data.arrays})
             raise
-        self._sequence = segment_order(name)
+        self._sequence += 1
         return name
 
     def set_attribute(self, key: str, value: Any) -> None:

@@ -1,0 +1,151 @@
+"""Rows sorted into lanes, and the pyramid of each lane.
+
+A lane is a track (process and thread, or device and stream) at one depth. The events of a lane don't overlap and are sorted
+by start, so a binary search finds a time window in it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tops_kit.session import _lanes_py
+from tops_kit.session.groups import group_codes
+from tops_kit.session.schema import Kind, Table
+from tops_kit.session.segment import SegmentData, end_of
+
+Array = np.ndarray[Any, Any]
+
+# Bucket widths of the pyramid are 4 ** k ns, from 256 ns to 1.07 s: wider ones would save nothing, the runs are few by then.
+FIRST_SHIFT, LAST_SHIFT = 8, 30
+LEAST_ROWS = 512
+# A level is kept when it has at most this share of the runs below. A run takes nearly twice the bytes of an event, so that
+# the first level must save more for the whole pyramid to stay below 0.4 of the events.
+FIRST_PERCENT = 16
+KEEP_PERCENT = 35
+
+
+def _backend() -> Any:
+    if os.environ.get("TOPSKIT_PURE") == "1":
+        return _lanes_py
+    try:
+        return importlib.import_module("tops_kit.session._lanes")
+    except ImportError:
+        return _lanes_py
+
+
+def backend_name() -> str:
+    """"C" or "twin": what sorts rows into lanes here."""
+    return "twin" if _backend() is _lanes_py else "C"
+
+
+@dataclass(frozen=True, slots=True)
+class LaneOrder:
+    """`order`: uint32 row numbers in lane order; `track`, `depth`: int32 of each row in that order; `keys`: a row per track."""
+
+    order: Array
+    track: Array
+    depth: Array
+    keys: pa.Table
+
+
+def lane_order(table: Table, data: SegmentData) -> LaneOrder:
+    """The order by (track, depth, start) of a timed table's rows.
+
+    Depth: an event lies below all events of its track that enclose it, not above the depth recorded with it (column `depth`),
+    and where it overlaps none. Of events with one start the longest lies uppermost.
+    """
+    codes, keys = group_codes(table, data, table.track)
+    start = _int64(data.array(table.column("start_ns")))
+    interval = table.kind is Kind.INTERVAL
+    duration = _int64(data.array(table.column("duration_ns"))) if interval else np.zeros(data.rows, np.int64)
+    recorded = None
+    if "depth" in table.column_names and (data.constants.get("depth") is not None or "depth" in data.arrays):
+        depths = data.array(table.column("depth"))
+        recorded = np.ascontiguousarray(depths.fill_null(0), np.int32)
+    order, depth = np.empty(data.rows, np.uint32), np.empty(data.rows, np.int32)
+    _backend().lane_order(codes, keys.num_rows, start, duration, recorded, order, depth)
+    return LaneOrder(order, codes[order], depth, keys)
+
+
+def _int64(array: pa.Array) -> Array:
+    return np.ascontiguousarray(array, np.int64)
+
+
+def apply_order(table: Table, data: SegmentData, order: Array) -> SegmentData:
+    """The rows in another order."""
+    indices = pa.array(order)
+    arrays = {}
+    for name in list(data.arrays):
+        array = data.arrays[name]
+        if isinstance(array, pa.DictionaryArray):
+            arrays[name] = pa.DictionaryArray.from_arrays(array.indices.take(indices), array.dictionary)
+        else:
+            arrays[name] = array.take(indices)
+    return SegmentData(data.rows, arrays, dict(data.constants))
+
+
+def index(table: Table, data: SegmentData) -> SegmentData:
+    """The rows sorted into lanes, with the tables of lanes and of the pyramid."""
+    if table.kind is Kind.PLAIN or not data.rows:
+        return data
+    lanes = lane_order(table, data)
+    result = apply_order(table, data, lanes.order)
+    start = _int64(result.array(table.column("start_ns")))
+    end = start
+    if table.kind is Kind.INTERVAL:
+        end = end_of(start, _int64(result.array(table.column("duration_ns"))))
+    heads = np.flatnonzero(np.r_[True, (lanes.track[1:] != lanes.track[:-1]) | (lanes.depth[1:] != lanes.depth[:-1])])
+    bounds = np.append(heads, data.rows).astype(np.int64)
+    levels: Array = np.zeros((0, 4), np.int64)
+    if table.kind is Kind.INTERVAL:
+        result.pyramid, levels = _pyramid(result, table, bounds, start, end)
+    result.lanes = _lane_table(lanes, bounds, start, end, levels)
+    return result
+
+
+def _pyramid(data: SegmentData, table: Table, bounds: Array, start: Array, end: Array) -> tuple[pa.Table, Array]:
+    names = data.array(table.column("name"))
+    count = len(names.dictionary)
+    code = names.indices.fill_null(count) if names.null_count else names.indices
+    out = _backend().pyramid(bounds, start, end, np.ascontiguousarray(code, np.int32), count + 1, FIRST_SHIFT, LAST_SHIFT,
+                             LEAST_ROWS, FIRST_PERCENT, KEEP_PERCENT)
+    first, last, name, events, busy, longest = (
+        np.frombuffer(column, np.int32 if i == 2 else np.int64) for i, column in enumerate(out[:6]))
+    levels = np.frombuffer(out[6], np.int64).reshape(-1, 4)
+    code_type: Any = np.uint16 if count < 1 << 16 else np.int32
+    table_ = pa.table({
+        "start_ns": first, "duration_ns": _narrow(last - first),
+        "name": pa.array(name.astype(code_type), mask=name == count),
+        "count": _narrow(events), "busy_ns": _narrow(busy), "longest_ns": _narrow(longest),
+    })
+    return table_, levels
+
+
+def _narrow(values: Array) -> Array:
+    if len(values) and values.min() >= 0 and values.max() < 1 << 32:
+        return values.astype(np.uint32)
+    return values
+
+
+def _lane_table(lanes: LaneOrder, bounds: Array, start: Array, end: Array, levels: Array) -> pa.Table:
+    heads = bounds[:-1]
+    columns: dict[str, Any] = {name: lanes.keys.column(name).take(pa.array(lanes.track[heads])) for name in lanes.keys.column_names}
+    columns |= {
+        # Not "depth": the track of a table may have such a column.
+        "lane_depth": lanes.depth[heads], "row_begin": heads, "row_count": np.diff(bounds),
+        "start_ns": start[heads], "end_ns": np.maximum.reduceat(end, heads) if len(heads) else end[:0],
+    }
+    offsets = np.searchsorted(levels[:, 0], np.arange(len(heads) + 1)).astype(np.int32)
+    runs = pa.StructArray.from_arrays(
+        [pa.array(np.left_shift(1, levels[:, 1])), pa.array(levels[:, 2]), pa.array(levels[:, 3])],
+        names=["width_ns", "run_begin", "run_count"])
+    columns["levels"] = pa.ListArray.from_arrays(pa.array(offsets), runs)
+    return pa.table(columns)
+
+

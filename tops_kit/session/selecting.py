@@ -1,0 +1,133 @@
+"""Applying a selection to the rows of a segment."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tops_kit.errors import UserError
+from tops_kit.session.schema import Column, Kind
+from tops_kit.session.segment import Segment
+from tops_kit.session.selection import Filter, Selection
+
+Mask = np.ndarray[Any, np.dtype[np.bool_]]
+_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "=": pc.equal, "!=": pc.not_equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal,
+}
+
+
+def selected(segment: Segment, selection: Selection, session_start_ns: int) -> Mask | bool:
+    """Which rows of a segment a selection takes: a mask, or True or False for all of them.
+
+    UserError when a value can't be compared with its column. SegmentDamagedError as reading the columns raises.
+    """
+    if segment.table.kind is Kind.PLAIN:
+        return True
+    mask: Mask | bool = True
+    time = selection.time_range(session_start_ns)
+    if time is not None:
+        mask = _in_time(segment, *time)
+    conditions = list(selection.filters)
+    if selection.names is not None:
+        conditions.append(Filter("name", "~", selection.names))
+    for condition in conditions:
+        mask = _both(mask, lambda condition=condition: _matches(segment, condition))  # type: ignore[misc]
+    if selection.tracks:
+        mask = _both(mask, lambda: _on_tracks(segment, selection))
+    return mask
+
+
+def _both(mask: Mask | bool, other: Callable[[], Mask | bool]) -> Mask | bool:
+    if mask is False:
+        return False
+    second = other()
+    if mask is True or second is False:
+        return second
+    return mask if second is True else mask & second
+
+
+def _in_time(segment: Segment, begin: int | None, end: int | None) -> Mask | bool:
+    """Overlap of [start, end) with [begin, end); a row without length counts when it begins within."""
+    if segment.start_ns is None or segment.end_ns is None:
+        return False
+    if (end is not None and segment.start_ns >= end) or (begin is not None and segment.end_ns < begin):
+        return False
+    after = begin is None or segment.start_ns >= begin
+    before = end is None or segment.end_ns < end
+    if after and before:
+        return True
+    first, last = segment.times()
+    mask: Mask = np.ones(segment.rows, bool)
+    if begin is not None and not after:
+        mask &= (last > begin) | (first >= begin)
+    if end is not None and not before:
+        mask &= first < end
+    return mask
+
+
+def _on_tracks(segment: Segment, selection: Selection) -> Mask | bool:
+    result: Mask | bool = False
+    for track in selection.tracks:
+        one: Mask | bool = True
+        for column, value in track:
+            one = _both(one, lambda column=column, value=value: _matches(segment, Filter(column, "=", value)))  # type: ignore[misc]
+        if one is True:
+            return True
+        result = one if result is False else (result if one is False else result | one)
+    return result
+
+
+def _matches(segment: Segment, condition: Filter) -> Mask | bool:
+    columns = segment.table.column_names
+    derived = condition.column == "end_ns" and segment.table.kind is Kind.INTERVAL
+    if not derived and condition.column not in columns:
+        return False
+    if derived:
+        return _as_mask(_test(Column("end_ns", "int64", ""), pa.array(segment.times()[1]), condition))
+    column = segment.table.column(condition.column)
+    if not segment.stores(column):
+        value = pa.array([segment.constants.get(column.name)], pa.string() if column.type == "name" else None)
+        return bool(_as_mask(_test(column, value, condition))[0]) if segment.rows else False
+    values = segment.column(column)
+    if isinstance(values, pa.DictionaryArray):
+        # Names are compared once each, then looked up.
+        wanted = np.append(_as_mask(_test(column, values.dictionary, condition)), _null_matches(condition))
+        indices = values.indices.fill_null(len(wanted) - 1) if values.null_count else values.indices
+        found: Mask = wanted[np.asarray(indices)]
+        return found
+    return _as_mask(_test(column, values, condition))
+
+
+def _null_matches(condition: Filter) -> bool:
+    return (condition.operator, condition.value) == ("=", None) or (
+        condition.operator == "!=" and condition.value is not None)
+
+
+def _test(column: Column, values: pa.Array, condition: Filter) -> Any:
+    operator, value = condition.operator, condition.value
+    if value is None and operator in ("=", "!="):
+        return pc.is_null(values) if operator == "=" else pc.is_valid(values)
+    if operator in ("~", "!~"):
+        pattern = re.compile(str(value))
+        found = [text is not None and pattern.search(str(text)) is not None for text in values.to_pylist()]
+        return pa.array([one != (operator == "!~") for one in found], pa.bool_())
+    text = column.type in ("name", "text")
+    if value is None or (not text and isinstance(value, str)) or (not text and isinstance(value, bool) != (column.type == "bool")):
+        kind = "text" if text else "a truth value" if column.type == "bool" else "a number"
+        raise UserError(f"the filter {condition} doesn't fit: {column.name} is {kind}")
+    if values.type == pa.null():
+        values = values.cast(pa.string() if text else pa.int64())
+    try:
+        result = _COMPARE[operator](values, pa.scalar(str(value) if text else value))
+    except (pa.ArrowException, OverflowError) as error:
+        raise UserError(f"the filter {condition} doesn't fit: {column.name} is of type {column.type}") from error
+    return pc.fill_null(result, operator == "!=")
+
+
+def _as_mask(values: Any) -> Mask:
+    return np.asarray(values, bool)
