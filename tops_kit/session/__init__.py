@@ -16,17 +16,22 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tops_kit.session import schema
+    from tops_kit.session.compaction import compact, start_compaction
+    from tops_kit.session.inspecting import info
     from tops_kit.session.ledger import Ledger, LedgerEntry
-    from tops_kit.session.reader import Session
+    from tops_kit.session.packing import pack, unpack
+    from tops_kit.session.reader import Session, needs_recovery
     from tops_kit.session.selection import Filter, Selection
     from tops_kit.session.writer import SessionWriter
 
 _HOMES = {
     "Filter": "selection", "Ledger": "ledger", "LedgerEntry": "ledger", "Selection": "selection",
-    "Session": "reader", "SessionWriter": "writer", "schema": "schema",
+    "Session": "reader", "SessionWriter": "writer", "compact": "compaction", "info": "inspecting",
+    "needs_recovery": "reader", "pack": "packing", "schema": "schema", "start_compaction": "compaction", "unpack": "packing",
 }
 
-__all__ = ["Filter", "Ledger", "LedgerEntry", "Selection", "Session", "SessionWriter", "schema"]
+__all__ = ["Filter", "Ledger", "LedgerEntry", "Selection", "Session", "SessionWriter", "compact", "info",
+           "needs_recovery", "pack", "schema", "start_compaction", "unpack"]
 
 
 def __getattr__(name: str) -> Any:

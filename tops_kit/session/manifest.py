@@ -29,7 +29,7 @@ def check_version(path: Path, version: object) -> None:
     if not isinstance(version, list) or len(version) != 2 or not all(isinstance(part, int) for part in version):
         raise SessionError(f"{path} is damaged: no format version; try `topsprof recover`, or import the trace again")
     if version[0] > FORMAT_VERSION[0]:
-        raise SessionError(f"{path.parent} has format {version[0]}.{version[1]}, this version reads up to "
+        raise SessionError(f"{path} has format {version[0]}.{version[1]}, this version reads up to "
                            f"{FORMAT_VERSION[0]}.x; upgrade tops-kit")
 
 
@@ -47,8 +47,15 @@ def read_manifest(session: Path) -> dict[str, Any]:
         raise session_error("read", path, error) from error
     except (ValueError, RecursionError) as error:
         raise SessionError(f"{path} is damaged: it is not JSON; restore it from a copy of the session") from error
+    check_manifest(path, manifest)
+    return manifest
+
+
+def check_manifest(path: Path, manifest: object) -> None:
+    """SessionError unless what was read from `path` is a manifest that this code can read."""
+    if not isinstance(manifest, dict):
+        raise SessionError(f"{path} is damaged: its manifest is not a JSON object")
     check_version(path, manifest.get("format"))
     for key, type_ in (("kind", str), ("status", str), ("command", list), ("attributes", dict), ("ledger", list)):
         if not isinstance(manifest.get(key), type_):
             raise SessionError(f"{path} is damaged: `{key}` is missing or of the wrong type")
-    return manifest

@@ -12,7 +12,7 @@ from tops_kit.errors import SessionError
 from tops_kit.session import columns as cols
 from tops_kit.session import summary as summaries
 from tops_kit.session.catalog import Catalog
-from tops_kit.session.compact import compact
+from tops_kit.session.compaction import compact
 from tops_kit.session.files import reported
 from tops_kit.session.ledger import Ledger
 from tops_kit.session.lock import locked
@@ -140,7 +140,7 @@ class Session:
         """
         while True:
             try:
-                return list(self._stream(table, load))
+                return list(self.stream(table, load))
             except SegmentGoneError:
                 self._reload()
 
@@ -148,7 +148,7 @@ class Session:
         with reported("read the session", self.path):
             self._catalog.refresh()
 
-    def _stream(self, table: Table, load: Callable[[Segment], T]) -> Iterator[T]:
+    def stream(self, table: Table, load: Callable[[Segment], T]) -> Iterator[T]:
         """`load` of each segment in turn, without those it finds damaged. Raises SegmentGoneError."""
         for segment in self._catalog.segments(table.name):
             try:
@@ -179,7 +179,7 @@ class Session:
 
         while True:
             try:
-                result = summaries.summarise(definition, group, value, lambda: self._stream(definition, load))
+                result = summaries.summarise(definition, group, value, lambda: self.stream(definition, load))
                 break
             except SegmentGoneError:
                 self._reload()

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from tops_kit.errors import SessionError
 from tops_kit.session import columns as cols
-from tops_kit.session.compact import prepare
+from tops_kit.session.compaction import prepare
 from tops_kit.session.files import fsync_path, reported, write_json
 from tops_kit.session.ledger import Ledger
 from tops_kit.session.lock import FolderLock

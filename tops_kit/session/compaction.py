@@ -3,7 +3,7 @@
 Each step leaves the session readable. A new segment gets its name when it is complete, and says which ones it replaces; readers
 leave those out from then on, and they are deleted after it. A compaction that was killed is taken up by the next one.
 
-    python -m tops_kit.session.compact SESSION [--live]
+    python -m tops_kit.session.compaction SESSION [--live]
 """
 
 from __future__ import annotations
@@ -184,13 +184,13 @@ def _being_written(name: str) -> bool:
 
 def start_compaction(path: str | Path, *, live: bool = False) -> subprocess.Popen[bytes]:
     """Compact in a process of its own, of low priority; its exit status is 0 when all went well."""
-    command = [sys.executable, "-m", "tops_kit.session.compact", str(path), *(["--live"] if live else [])]
+    command = [sys.executable, "-m", "tops_kit.session.compaction", str(path), *(["--live"] if live else [])]
     return subprocess.Popen(command, stdin=subprocess.DEVNULL)
 
 
 def main(argv: list[str] | None = None) -> int:
     """The command line above."""
-    parser = argparse.ArgumentParser(prog="python -m tops_kit.session.compact", description="Compact a session.")
+    parser = argparse.ArgumentParser(prog="python -m tops_kit.session.compaction", description="Compact a session.")
     parser.add_argument("session", type=Path, help="session folder")
     parser.add_argument("--live", action="store_true", help="merge only what fills whole segments")
     options = parser.parse_args(argv)
