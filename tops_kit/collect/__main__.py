@@ -1,0 +1,153 @@
+"""The collector process: `python -m tops_kit.collect FOLDER`. Prints `ready` once programs may record, or one line that says why not."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import errno
+import os
+import select
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from topstx.recorder import layout
+
+from tops_kit.collect import control as control_file
+from tops_kit.collect import finishing
+from tops_kit.collect.backend import load
+from tops_kit.collect.clock import best_clock
+from tops_kit.collect.collector import Collector, begin
+from tops_kit.collect.control import Control
+from tops_kit.collect.live_compaction import LiveCompaction
+from tops_kit.errors import SessionError, UserError
+from tops_kit.session import SessionWriter
+
+EXIT_INCOMPLETE = 3
+
+
+class _Ends:
+    """Says when to stop: SIGTERM, or the leash (whose other end its holder closed), and then perhaps the last recorded process."""
+
+    def __init__(self, leash: int | None, wait_all: bool) -> None:
+        self.leash = leash
+        self.wait_all = wait_all
+        self.told = False
+        self.leash_gone = False
+        self.collector: Collector | None = None
+
+    def on_signal(self, *_: object) -> None:
+        self.told = True
+        if self.collector is not None:
+            self.collector.wake()
+
+    def __call__(self) -> bool:
+        if self.told:
+            return True
+        if self.leash is not None and not self.leash_gone:
+            poller = select.poll()
+            poller.register(self.leash, select.POLLIN)
+            if poller.poll(0) and not os.read(self.leash, 64):
+                self.leash_gone = True
+                if self.collector is not None:
+                    self.collector.drop_leash()
+        if not self.leash_gone:
+            return False
+        return not self.wait_all or self.collector is None or not self.collector.processes.any_alive()
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tops_kit.collect", description="Collect what programs record into a session folder.")
+    parser.add_argument("folder", type=Path, help="session folder; made when it does not exist")
+    parser.add_argument("--leash", type=int, help="read end of a pipe: when its other end is closed, finish")
+    parser.add_argument("--wait", choices=("primary", "all"), default="primary", help="what to wait for when the leash is gone")
+    parser.add_argument("--policy", choices=tuple(control_file.POLICIES), default="block", help="what a full ring does")
+    parser.add_argument("--overwrite", action="store_true", help="replace a session at this place")
+    parser.add_argument("command", nargs="*", help="what is recorded, kept with the session")
+    return parser.parse_args(argv)
+
+
+def _open(options: argparse.Namespace) -> tuple[Collector, Control]:
+    folder: Path = options.folder.absolute()
+    loops, backend = load()
+    writer = SessionWriter.create(folder, overwrite=options.overwrite, kind="recording", command=options.command, attributes={"collector": backend})
+    writer.durable = False  # safe against our own death, not against a power cut: syncing would hold up the rings
+    try:
+        exists = (folder / control_file.FILE).exists()
+        control = control_file.open_control(folder) if exists else control_file.create(folder, policy=options.policy)
+        control.clock = best_clock(loops)
+        collector = begin(folder, control, writer, loops)
+    except OSError as error:
+        writer.abandon()
+        raise SessionError(f"cannot record in {folder}: {error.strerror or error}") from error
+    except BaseException:
+        writer.abandon()
+        raise
+    control.collector_pid = os.getpid()
+    collector.beat()
+    return collector, control
+
+
+def _line(folder: Path, error: Exception) -> str:
+    """The one line for stderr when recording had to stop."""
+    if isinstance(error, UserError):
+        text = str(error)
+    elif isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        text = f"cannot write {folder}: the disk is full; free some space"
+    else:
+        text = f"cannot write {folder}: {type(error).__name__}: {error}"
+    return f"topsprof: {text}. Recording stopped; `topsprof recover {folder}` completes the session"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Collect until told to stop; 0, or EXIT_INCOMPLETE when the session could not be completed."""
+    options = _arguments(argv)
+    ends = _Ends(options.leash, options.wait == "all")
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, ends.on_signal)
+    _raise_file_limit()
+    try:
+        collector, control = _open(options)
+    except UserError as error:
+        print(error, flush=True)
+        return 2
+    ends.collector = collector
+    if options.leash is not None:
+        collector.hold_leash(options.leash)
+    with contextlib.suppress(BrokenPipeError):
+        print("ready", flush=True)
+    compaction = LiveCompaction(collector)
+    collector.every_second = compaction.look
+    collector.run(ends)
+    if collector.failure is not None:
+        # The programs run on without being recorded; what was published stays in rings and journal.
+        control.recording = layout.RECORDING_OFF
+        control.policy = layout.POLICY_DROP
+        print(_line(collector.folder, collector.failure), file=sys.stderr, flush=True)
+        collector.idle(ends)
+    compaction.stop()
+    failed_before = collector.failure
+    finishing.finish(collector, "complete")
+    if collector.failure is None:
+        return 0
+    if failed_before is None:
+        print(_line(collector.folder, collector.failure), file=sys.stderr, flush=True)
+    return EXIT_INCOMPLETE
+
+
+def _raise_file_limit() -> None:
+    """Each watched process takes a descriptor."""
+    try:
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if soft != hard:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    except (ImportError, ValueError, OSError):
+        return  # then /proc serves for the processes past the limit
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,319 @@
+"""The collector: takes records out of the rings of a session folder, and makes segments of them, until it is told to stop."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import numpy as np
+from topstx.recorder import layout
+
+from tops_kit.collect import finishing, journal, state
+from tops_kit.collect.backend import Loops
+from tops_kit.collect.clock import Anchor, ClockFile, ClockTable, take_anchor
+from tops_kit.collect.control import Control
+from tops_kit.collect.convert import Converter
+from tops_kit.collect.discovery import Discovery
+from tops_kit.collect.journal import Part
+from tops_kit.collect.names import ProcessNames, Texts
+from tops_kit.collect.processes import Processes, Row
+from tops_kit.collect.rings import Ring, RingTable, unfinished_records
+from tops_kit.collect.writing import PartWriter, WritingThread
+from tops_kit.session import SessionWriter
+
+FLUSH_S = 1.0
+_ANCHOR_NS = 900_000_000
+_LIFECYCLE_S = 0.1  # how often states of rings are looked at
+_IDLE_S = 0.01  # a fresh burst fills the largest ring in about this time
+_QUIET_S = 0.05  # ... and when nothing came for a while
+_QUIET_AFTER_S = 2.0
+_HEARTBEAT_S = 0.05
+_BUSY_SLOTS = 512
+_OWN_TABLE_STATES = (layout.RING_LIVE, layout.RING_IDLE, layout.RING_RETIRED)
+
+
+class Collector:
+    """One recording. `run` drains until `should_stop`; `finish` takes all that is left and closes the session.
+
+    Two threads share the work: this one moves records from rings to the active journal part, the other one makes segments of the part
+    before. When both parts are full the rings fill, and the producers' policy decides: memory stays bounded.
+    """
+
+    def __init__(self, folder: Path, control: Control, writer: SessionWriter, loops: Loops, parts: list[Part], clock: ClockTable) -> None:
+        self.folder = folder
+        self.control = control
+        self.writer = writer
+        self.loops = loops
+        self.clock = clock
+        self.clock_file = ClockFile(folder)
+        self.texts = Texts()
+        self.processes = Processes(folder, self.texts)
+        self.table = RingTable()
+        self.discovery = Discovery(folder, self.processes, self.table, self.texts, self.note, self._start_ns)
+        self.converter = Converter(loops, self.processes, self.texts)
+        self.parts = parts
+        self.active = 0
+        generation = max(part.generation for part in parts) + 1
+        self.part_writer = PartWriter(writer, self.converter, self.processes, generation)
+        self.failure: Exception | None = None
+        self.state = state.State()
+        self._wake_read, self._wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self.poller = select.poll()
+        self.poller.register(self._wake_read, select.POLLIN)
+        self.leash: int | None = None
+        self.writing = WritingThread(self.part_writer, self.wake)
+        self.every_second: Callable[[], None] = lambda: None
+        self._next_ring = 0
+        self._last_second = 0.0
+        self._last_flush = self._last_lifecycle = self._last_data = time.monotonic()
+
+    # ---- small things
+
+    def note(self, stream: str, what: str, count: int, text: str) -> None:
+        """A ledger entry."""
+        self.state.notes.append([stream, what, count, text])
+
+    def wake(self) -> None:
+        """Interrupt the sleep of `run`; for signal handlers and other threads."""
+        with contextlib.suppress(OSError):
+            os.write(self._wake_write, b"x")
+
+    @property
+    def part(self) -> Part:
+        """The part that takes records now."""
+        return self.parts[self.active]
+
+    def _start_ns(self, names: ProcessNames) -> int:
+        return self.clock.session_ns(int(names.header["start_monotonic_ns"]))
+
+    def beat(self) -> None:
+        """Tell the producers that their records are being taken."""
+        self.control.heartbeat = time.monotonic_ns()
+
+    def take_anchor(self) -> Anchor:
+        anchor = take_anchor(self.loops)
+        if self.clock.add(anchor):
+            self.clock_file.append(anchor)
+        return self.clock.last
+
+    # ---- the loop
+
+    def run(self, should_stop: Callable[[], bool]) -> None:
+        """Drain until `should_stop` says so (asked at least every 50 ms) or writing fails (see `failure`)."""
+        while not should_stop() and self.failure is None:
+            try:
+                copied = self.round()
+            except OSError as error:
+                self.failure = error
+                break
+            self._sleep(copied)
+
+    def round(self) -> int:
+        """One look at everything; returns how many slots were taken."""
+        self.beat()
+        now = time.monotonic()
+        if time.monotonic_ns() - self.clock.last.monotonic_ns > _ANCHOR_NS:
+            self.take_anchor()
+        self._watch(self.discovery.look())
+        copied = self.drain(wait=False)
+        if now - self._last_lifecycle > _LIFECYCLE_S:
+            self._last_lifecycle = now
+            self.end_processes()
+            self.retire_rings()
+        if now - self._last_flush > FLUSH_S and self.part.used and self.writing.idle:
+            self.rotate()
+        if self.writing.failure is not None:
+            self.failure = self.writing.failure
+        if now - self._last_second > 1.0:
+            self._last_second = now
+            self.every_second()
+        return copied
+
+    def idle(self, should_stop: Callable[[], bool]) -> None:
+        """Wait until `should_stop`, taking nothing and without a heartbeat: the disk is full."""
+        while not should_stop():
+            self._look_at_ends()
+            self._pause(_QUIET_S)
+
+    def _look_at_ends(self) -> None:
+        """Note which processes ended, so that their exit statuses are known; what they left stays where it is."""
+        for row in self.processes.rows.values():
+            if row.watch is not None and not row.watch.alive():
+                row.watch.exit_status()
+
+    def _sleep(self, copied: int) -> None:
+        now = time.monotonic()
+        if copied:
+            self._last_data = now
+        if copied > _BUSY_SLOTS:
+            pause = 0.0005
+        else:
+            pause = _IDLE_S if now - self._last_data < _QUIET_AFTER_S else _QUIET_S
+        self._pause(pause)
+
+    def _pause(self, pause: float) -> None:
+        for descriptor, _ in self.poller.poll(max(1, round(pause * 1000))):
+            if descriptor == self._wake_read:
+                with contextlib.suppress(BlockingIOError):
+                    os.read(self._wake_read, 4096)
+            elif descriptor != self.leash:
+                self._last_lifecycle = 0.0  # a process ended: look at once
+                self.poller.unregister(descriptor)
+
+    def _watch(self, rows: Iterable[Row]) -> None:
+        for row in rows:
+            if row.watch is not None and row.watch.fd is not None:
+                self.poller.register(row.watch.fd, select.POLLIN)
+        if rows:
+            self.save_state()
+
+    def drain(self, *, wait: bool, final: bool = False) -> int:
+        """Copy what the rings have into the journal; with `wait`, all of it, however long the other part takes."""
+        total = 0
+        while self.failure is None:
+            count = len(self.table)
+            start = self._next_ring if self._next_ring < count else 0
+            index, copied = self.loops.copy(self.table.memories, self.table.table, self.part.memory, start, final)
+            total += copied
+            for ring in self.table.take_bad():
+                self.note("collector", "dropped:ring_file", 1, f"ring file {ring.path.name}: its counters make no sense; skipped")
+            if index >= count:
+                # The next round begins where this one did not: no ring is served last for ever.
+                self._next_ring = 0
+                if start == 0:
+                    break
+                continue
+            self._next_ring = index
+            if not self.rotate() and not wait:
+                break
+            if not self.writing.idle and wait:
+                self.wait_for_writer()
+        return total
+
+    def rotate(self) -> bool:
+        """Give the active part to the writer and go on with the other one; False while that one is not free."""
+        if not self.writing.idle or self.failure is not None:
+            return False
+        self._last_flush = time.monotonic()
+        if self.part.used == 0:
+            return True
+        self.save_state()
+        self.take_anchor()  # later than all that is in the part
+        self.writing.submit(self.part, self.clock.freeze())
+        self.active = 1 - self.active
+        return True
+
+    def wait_for_writer(self) -> None:
+        """Wait until the writer is idle, with the heart beating. Its failure becomes ours."""
+        while not self.writing.wait(_HEARTBEAT_S):
+            self.beat()
+        if self.writing.failure is not None:
+            self.failure = self.writing.failure
+
+    def save_state(self) -> None:
+        with self.processes.lock:
+            self.state.processes = self.processes.to_json()
+        self.state.save(self.folder)
+
+    # ---- ends of rings and of processes
+
+    def retire_rings(self) -> None:
+        """Delete drained rings that their producers left."""
+        gone: list[Ring] = []
+        for ring in self.table.rings:
+            state_ = ring.field("state")
+            if state_ in (layout.RING_SUPERSEDED, layout.RING_RETIRED) and self.table.drained(ring):
+                gone.append(ring)
+        if gone:
+            self.finish_rings(gone, lambda ring: finishing.last_tick(self, ring.process, [ring]))
+
+    def end_processes(self) -> None:
+        """Find processes that ended, and take what they left."""
+        for row in list(self.processes.rows.values()):
+            if row.watch is None or (not row.ended and row.watch.alive()):
+                continue
+            self.discovery.look(force=True)  # what it made since the last look
+            mine = {names.serial for names in row.names}
+            rings = [ring for ring in self.table.rings if ring.process in mine]
+            if rings:
+                self.drain(wait=True, final=True)
+            if self.failure is not None:
+                return
+            anchor = self.take_anchor()
+            if row.watch.fd is not None:
+                with contextlib.suppress(KeyError):
+                    self.poller.unregister(row.watch.fd)
+            with self.processes.lock:
+                self.processes.end(row, self.clock.session_ns(anchor.monotonic_ns))
+            ticks = {layout.CLOCK_MONOTONIC: anchor.monotonic_ns, layout.CLOCK_TSC: anchor.tsc}
+            self.finish_rings(rings, lambda ring, ticks=ticks: ticks[ring.clock])  # type: ignore[misc]
+            self.save_state()
+
+    def finish_rings(self, rings: list[Ring], end_tick: Callable[[Ring], int]) -> None:
+        """Record what drained rings left open as unfinished, keep their counts, and delete them."""
+        for ring in rings:
+            self.take_open(ring, ring.open_ranges(), end_tick(ring))
+        if self.failure is not None:
+            return
+        for ring in rings:
+            row = self.processes.by_serial.get(ring.process)
+            if row is not None:
+                for key in row.counts:
+                    row.counts[key] += ring.field(key)
+        self.state.rings_done = [ring.path.name for ring in rings]
+        self.save_state()
+        for ring in rings:
+            ring.path.unlink(missing_ok=True)
+        self.table.remove(set(rings))
+        self.state.rings_done = []
+
+    def counts_open(self, ring: Ring) -> bool:
+        """Whether a ring's open table is the one that counts: a successor has taken over that of its predecessor."""
+        if ring.open_taken or ring.field("state") not in _OWN_TABLE_STATES:
+            return False
+        return not any(
+            other.process == ring.process and other.predecessor == ring.serial and other.field("state") != layout.RING_BUILDING
+            for other in self.table.rings
+        )
+
+    def take_open(self, ring: Ring, ranges: np.ndarray, end_tick: int) -> None:  # type: ignore[type-arg]
+        """Put ranges that were left open into the journal, once."""
+        if not self.counts_open(ring):
+            return
+        row = self.table.row(ring)
+        for begin in range(0, len(ranges), 4096):
+            slots = unfinished_records(ranges[begin : begin + 4096], end_tick)
+            while not self.part.append_open(row, slots):
+                if not self.rotate():
+                    self.wait_for_writer()
+                if self.failure is not None:
+                    return
+        ring.mark_open_taken()
+
+    def hold_leash(self, descriptor: int) -> None:
+        """Wake when the other end of this pipe is closed; the caller asks `should_stop`."""
+        self.leash = descriptor
+        self.poller.register(descriptor, select.POLLIN)
+
+    def drop_leash(self) -> None:
+        """Look at it no longer: it was closed."""
+        if self.leash is not None:
+            self.poller.unregister(self.leash)
+            self.leash = None
+
+    def close_pipes(self) -> None:
+        os.close(self._wake_read)
+        os.close(self._wake_write)
+
+
+def begin(folder: Path, control: Control, writer: SessionWriter, loops: Loops) -> Collector:
+    """A collector for a new recording. SessionError or OSError when its files can't be made."""
+    file = ClockFile(folder)
+    file.create()
+    anchor = take_anchor(loops)
+    file.append(anchor)
+    return Collector(folder, control, writer, loops, journal.create_parts(folder, loops), ClockTable([anchor]))

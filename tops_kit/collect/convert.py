@@ -1,0 +1,241 @@
+"""A part of the journal to rows of tables.
+
+The common case (plain ranges) touches each record a handful of times, all in C or numpy; columns that are the same in all rows stay scalars.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+from topstx.recorder import layout
+
+from tops_kit.collect import journal_format as jf
+from tops_kit.collect.arrays import Array, Buffer
+from tops_kit.collect.backend import Loops
+from tops_kit.collect.clock import Clock, Pieces
+from tops_kit.collect.names import NamesError, ProcessNames, Texts
+from tops_kit.collect.processes import Processes, Row
+
+_COLUMN_TYPES = (np.int64, np.int64, np.uint32, np.uint32, np.uint32, np.int64, np.int32, np.uint8, np.uint8, np.int64)
+_TX_KINDS = 1 << layout.KIND_RANGE | 1 << layout.KIND_MARK
+_NO_ROW_KINDS = 1 << layout.KIND_THREAD | 1 << layout.KIND_THREAD_END
+_KNOWN_KINDS = _TX_KINDS | _NO_ROW_KINDS | 1 << layout.KIND_COUNTER | 1 << layout.KIND_OVERHEAD
+_STYLES = pa.array(["PushPop", "StartEnd", "Mark"], pa.string())
+TABLES = ("tx", "counter", "overhead")
+
+
+class Sink(Protocol):
+    """What rows go to: a SessionWriter, or one that leaves out tables."""
+
+    def append(self, table: str, columns: Mapping[str, Any], rows: int | None = None) -> None: ...
+
+
+@dataclass(slots=True)
+class Columns:
+    """The records of some blocks as columns, see `backend.Loops.split`, and what is common to all of them."""
+
+    begin: Array
+    duration: Array
+    name: Array
+    task: Array
+    attr: Array
+    tid: Array
+    depth: Array
+    kind: Array
+    flags: Array
+    more: Array
+    kinds: int = 0
+    all_flags: int = 0
+    all_task: int = 0
+    all_attr: int = 0
+    one_thread: bool = False
+
+    def take(self, rows: Array) -> Columns:
+        arrays = [getattr(self, name)[rows] for name in _ARRAYS]
+        return Columns(*arrays, self.kinds, self.all_flags, self.all_task, self.all_attr, self.one_thread)
+
+    def __len__(self) -> int:
+        return len(self.begin)
+
+
+_ARRAYS = ("begin", "duration", "name", "task", "attr", "tid", "depth", "kind", "flags", "more")
+
+
+class Scratch:
+    """Memory for columns that is used again for each part: fresh memory costs as much as filling it.
+
+    Rows refer to it until they are in a segment, so `reset` comes after the flush.
+    """
+
+    def __init__(self) -> None:
+        self._arrays: list[Array] = []
+        self._size = 0
+        self._used = 0
+
+    def take(self, slots: int) -> list[Array]:
+        """Columns of `slots` rows each."""
+        if self._used + slots > self._size:
+            # What was given out stays with those that hold it.
+            self._size, self._used = max(slots, self._size, 1 << 14), 0
+            self._arrays = [np.empty(self._size, type_) for type_ in _COLUMN_TYPES]
+        begin = self._used
+        self._used += slots
+        return [array[begin : begin + slots] for array in self._arrays]
+
+    def reset(self) -> None:
+        self._used = 0
+
+
+@dataclass(slots=True)
+class Notes:
+    """What conversion found that isn't as it should be: (process id, code) -> records."""
+
+    counts: dict[tuple[int, str], int] = field(default_factory=lambda: defaultdict(int))
+
+    def add(self, row: Row, code: str, count: int) -> None:
+        if count:
+            self.counts[row.process_id, code] += count
+
+
+class Converter:
+    """Turns journal parts into rows."""
+
+    def __init__(self, loops: Loops, processes: Processes, texts: Texts) -> None:
+        self._loops = loops
+        self._processes = processes
+        self._texts = texts
+        self._scratch = Scratch()
+        self.notes = Notes()
+
+    def reset(self) -> None:
+        """The rows that were made are in segments: their memory may be used again."""
+        self._scratch.reset()
+
+    def convert(self, journal: Buffer, blocks: list[jf.Block], clock: Clock, sink: Sink) -> None:
+        """Append the rows of all blocks to the sink, and note threads and counts at their processes."""
+        groups: dict[tuple[int, int], list[jf.Block]] = defaultdict(list)
+        for block in blocks:
+            groups[block.process, block.clock].append(block)
+        for (serial, ticks), members in groups.items():
+            with self._processes.lock:
+                row = self._processes.by_serial.get(serial)
+                if row is None or serial not in self._processes.names:
+                    row = self._processes.add_unknown(serial, 0)
+                names = self._processes.names[serial]
+                if not names.damaged:
+                    try:
+                        names.refresh()
+                    except NamesError:
+                        names.damaged = True
+            self._group(journal, members, clock.pieces(ticks), names, row, sink)
+
+    def _group(
+        self, journal: Buffer, blocks: list[jf.Block], pieces: Pieces, names: ProcessNames, row: Row, sink: Sink
+    ) -> None:
+        places = np.array([(block.offset, block.slots, block.tid) for block in blocks], np.int64)
+        arrays = self._scratch.take(int(places[:, 1].sum()))
+        rows, kinds, flags, task, attr, changes, _, clipped = self._loops.split(journal, places, *pieces, *arrays)
+        columns = Columns(*(array[:rows] for array in arrays), kinds, flags, task, attr, changes == 0)
+        self.notes.add(row, "clipped:ends_before_begin", clipped)
+        with self._processes.lock:
+            for tid in np.unique(places[:, 2]).tolist():
+                row.see_thread(tid)
+            if kinds & _NO_ROW_KINDS:
+                self._threads(columns, row)
+        unknown = kinds & ~_KNOWN_KINDS
+        if unknown:
+            known = np.isin(columns.kind, [kind for kind in range(64) if _KNOWN_KINDS >> kind & 1])
+            self.notes.add(row, "unsupported:record_kind", int(np.count_nonzero(~known)))
+        if kinds & _TX_KINDS:
+            mine = columns
+            if kinds & ~_TX_KINDS:
+                mine = columns.take(np.flatnonzero((columns.kind == layout.KIND_RANGE) | (columns.kind == layout.KIND_MARK)))
+            self._tx(journal, mine, names, row, sink)
+        if kinds >> layout.KIND_COUNTER & 1:
+            self._counters(columns.take(np.flatnonzero(columns.kind == layout.KIND_COUNTER)), names, row, sink)
+        if kinds >> layout.KIND_OVERHEAD & 1:
+            self._overhead(columns.take(np.flatnonzero(columns.kind == layout.KIND_OVERHEAD)), names, row, sink)
+
+    @staticmethod
+    def _threads(columns: Columns, row: Row) -> None:
+        for kind, begins in ((layout.KIND_THREAD, True), (layout.KIND_THREAD_END, False)):
+            at = np.flatnonzero(columns.kind == kind)
+            tids, times = columns.tid[at], columns.begin[at]
+            order = np.lexsort((times, tids))
+            tids, times = tids[order], times[order]
+            first = np.flatnonzero(np.diff(tids, prepend=-1))
+            pick = first if begins else np.append(first[1:], len(tids))[: len(first)] - 1
+            for tid, time in zip(tids[first].tolist(), times[pick].tolist(), strict=True):
+                # A THREAD record without a time only says whose records follow.
+                row.see_thread(tid, time if begins and time > 0 else None, None if begins else time)
+
+    def _tx(self, journal: Buffer, columns: Columns, names: ProcessNames, row: Row, sink: Sink) -> None:
+        if not len(columns):
+            return
+        out = self._common(columns, names, row)
+        flags = columns.all_flags
+        out["task_id"] = columns.task.astype(np.int64) if columns.all_task else 0
+        out["depth"] = columns.depth
+        if columns.all_attr:
+            attr = names.clip(columns.attr)
+            out["domain"] = self._texts.column(names.domain[attr])
+            out["category"] = self._texts.column(names.category[attr])
+            out["color"] = names.color[attr]
+        else:
+            out["domain"], out["color"] = "", 0
+        if columns.kinds >> layout.KIND_MARK & 1 or flags & layout.FLAG_START_END:
+            style = np.where(columns.kind == layout.KIND_MARK, 2, (columns.flags & layout.FLAG_START_END) != 0).astype(np.int32)
+            out["style"] = pa.DictionaryArray.from_arrays(pa.array(style), _STYLES)
+        else:
+            out["style"] = "PushPop"
+        out["unfinished"] = (columns.flags & layout.FLAG_UNFINISHED) != 0 if flags & layout.FLAG_UNFINISHED else False
+        if flags & layout.FLAG_MORE:
+            out["payload"] = self._payloads(journal, columns)
+            if flags & layout.FLAG_START_END:
+                ends = np.empty(len(columns), np.int64)
+                self._loops.end_threads(journal, np.where(columns.flags & layout.FLAG_START_END, columns.more, -1), ends)
+                out["end_thread_id"] = pa.array(ends, mask=ends < 0)
+        if flags & layout.FLAG_ERROR:
+            at = np.flatnonzero(columns.flags & layout.FLAG_ERROR)
+            numbers = np.full(len(columns), -1, np.int32)
+            numbers[at] = [self._texts.number(text) for text in self._loops.errors(journal, columns.more[at])]
+            out["error"] = self._texts.column(numbers)
+        if flags & layout.FLAG_TRUNCATED:
+            self.notes.add(row, "clipped:payload", int(np.count_nonzero(columns.flags & layout.FLAG_TRUNCATED)))
+        sink.append("tx", out, len(columns))
+        row.written += len(columns)
+
+    def _payloads(self, journal: Buffer, columns: Columns) -> pa.Array:
+        rows = len(columns)
+        offsets, valid = np.empty(rows + 1, np.int32), np.empty(rows, np.uint8)
+        data = self._loops.payloads(journal, columns.more, columns.flags, offsets, valid)
+        bits = np.packbits(valid, bitorder="little")
+        return pa.StringArray.from_buffers(rows, pa.py_buffer(offsets), pa.py_buffer(data), pa.py_buffer(bits))
+
+    def _common(self, columns: Columns, names: ProcessNames, row: Row) -> dict[str, Any]:
+        texts, missing = names.take_text(columns.name)
+        self.notes.add(row, "repaired:unknown_name", missing)
+        return {
+            "start_ns": columns.begin,
+            "duration_ns": columns.duration,
+            "name": self._texts.column(texts),
+            "process_id": row.process_id,
+            "thread_id": int(columns.tid[0]) if columns.one_thread else columns.tid,
+        }
+
+    def _counters(self, columns: Columns, names: ProcessNames, row: Row, sink: Sink) -> None:
+        out = self._common(columns, names, row)
+        out["value"] = out.pop("duration_ns").view(np.float64)
+        ids = names.clip(columns.name)
+        out["unit"] = self._texts.column(names.unit[ids])
+        out["domain"] = self._texts.column(names.domain[ids])
+        sink.append("counter", out, len(columns))
+        row.written += len(columns)
+
+    def _overhead(self, columns: Columns, names: ProcessNames, row: Row, sink: Sink) -> None:
+        sink.append("overhead", self._common(columns, names, row), len(columns))

@@ -1,0 +1,166 @@
+"""The end of a recording: what is still in the rings, what never ended, the ledger, and the removal of the recording's files."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from topstx.recorder import layout
+
+from tops_kit.collect import clock, control, journal, state
+from tops_kit.collect import journal_format as jf
+from tops_kit.collect.drain import RECORD
+from tops_kit.collect.rings import Ring
+
+if TYPE_CHECKING:
+    from tops_kit.collect.collector import Collector
+    from tops_kit.collect.processes import Row
+
+
+def last_tick(collector: Collector, serial: int, rings: Iterable[Ring]) -> int:
+    """The latest tick that a process is known to have seen: of its rings, and of its end in order."""
+    names = collector.processes.names.get(serial)
+    said = 0
+    if names is not None:
+        names.read_header()
+        said = int(names.header["end_tick"])
+    return max([said, *(ring.field("last_tick") for ring in rings)])
+
+
+def finish(collector: Collector, status: str) -> None:
+    """Take all that is left, write the ledger, close the session and remove the recording's files.
+
+    Processes that still run keep running: what they have open is recorded as unfinished now. When nothing can be written any more (see
+    `collector.failure`) the files stay for `recovery.recover`.
+    """
+    collector.control.recording = layout.RECORDING_OFF
+    _retry(collector)
+    if collector.failure is None:
+        try:
+            _take_rest(collector)
+            _close(collector, status)
+        except Exception as error:  # SessionError, OSError, ...: the caller tells it in one line
+            collector.failure = collector.failure or error
+    # Nobody takes records any more: programs that go on must not wait for room.
+    collector.control.policy = layout.POLICY_DROP
+    if collector.failure is not None:
+        collector.writing.stop()
+        collector.writer.abandon()
+    collector.close_pipes()
+
+
+def _retry(collector: Collector) -> None:
+    """If writing failed, try once more: there may be room on the disk by now."""
+    if collector.failure is None or collector.writing.failure is None:
+        return
+    collector.writing.wait()
+    part = min((part for part in collector.parts if part.used), key=lambda part: part.generation, default=None)
+    if part is None:
+        return
+    try:
+        collector.part_writer.flush(part)
+    except Exception:
+        return  # the first failure says it
+    collector.note("collector", "dropped:disk", 1, f"recording stopped early: {collector.failure}")
+    collector.failure = collector.writing.failure = None
+
+
+def _take_rest(collector: Collector) -> None:
+    collector.discovery.look(force=True)
+    collector.end_processes()
+    collector.discovery.look(force=True, last=True)
+    collector.drain(wait=True)
+    _take_open_of_living(collector)
+    for _ in collector.parts:
+        collector.wait_for_writer()
+        collector.rotate()
+    collector.wait_for_writer()
+    collector.writing.stop()
+
+
+def _take_open_of_living(collector: Collector) -> None:
+    """Unfinished rows for ranges that are open while their process lives; those that end meanwhile are taken as finished."""
+    open_now = [(ring, ring.open_ranges()) for ring in collector.table.rings if collector.counts_open(ring)]
+    collector.wait_for_writer()
+    collector.rotate()  # so that the active part holds only what comes from here on
+    anchor = collector.take_anchor()
+    collector.drain(wait=True, final=True)
+    ended = _begins(collector)
+    ticks = {layout.CLOCK_MONOTONIC: anchor.monotonic_ns, layout.CLOCK_TSC: anchor.tsc}
+    for ring, ranges in open_now:
+        still = ranges[~np.isin(ranges["begin"], ended)] if len(ended) else ranges
+        collector.take_open(ring, still, ticks[ring.clock])
+    collector.finish_rings(list(collector.table.rings), lambda ring: ticks[ring.clock])
+
+
+def _begins(collector: Collector) -> np.ndarray:  # type: ignore[type-arg]
+    """Begin ticks of the ranges in the active part."""
+    part = collector.part
+    found = [
+        records["begin"][records["kind"] == layout.KIND_RANGE].copy()
+        for block in part.blocks()
+        if block.kind == jf.BLOCK_RECORDS
+        for records in [np.frombuffer(part.memory, RECORD, block.slots, block.offset)]
+    ]
+    return np.concatenate(found) if found else np.empty(0, np.uint64)
+
+
+def _close(collector: Collector, status: str) -> None:
+    if collector.failure is not None:
+        raise collector.failure
+    writer = collector.writer
+    with collector.processes.lock:
+        for table, columns in (
+            ("process", collector.processes.process_table(everything=True)),
+            ("thread", collector.processes.thread_table(everything=True)),
+        ):
+            if columns["process_id"]:
+                writer.append(table, columns, len(columns["process_id"]))
+    for stream, what, count, text in collector.state.notes:
+        writer.ledger.count(stream, what, count, text)
+    for row in collector.processes.rows.values():
+        _count(collector, row)
+    writer.set_attribute("clock", collector.clock.to_json())
+    writer.set_attribute("blocked_ns", {str(r.process_id): r.counts["blocked_ns"] for r in collector.processes.rows.values() if r.counts["blocked_ns"]})
+    writer.close(status)
+    remove_files(collector.folder)
+
+
+def _count(collector: Collector, row: Row) -> None:
+    """The ledger entries of one process."""
+    ledger, stream = collector.writer.ledger, f"process:{row.process_id}"
+    headers = [names.header for names in row.names]
+
+    def total(field: str) -> int:
+        return sum(int(header[field]) for header in headers)
+
+    lost = total("lost_records")
+    ledger.count(stream, "requested", row.written + row.counts["dropped"] + lost)
+    ledger.count(stream, "written", row.written, note=f"recorder: {row.recorder or 'unknown'}")
+    blocked = row.counts["blocked_ns"]
+    waited = f"; it waited {blocked / 1e6:.3f} ms for room" if blocked else ""
+    ledger.count(stream, "dropped:ring_full", row.counts["dropped"], note=f"the ring was full{waited}")
+    ledger.count(stream, "dropped:no_ring", lost, note=f"{total('lost_threads')} threads got no ring")
+    ledger.count(stream, "repaired:unbalanced", row.counts["unbalanced"], note="ends of ranges without a begin were ignored")
+    ledger.count(stream, "repaired:too_many_names", total("too_many"), note=f"names past {layout.NAMES_MAX} share one name")
+    ledger.count(stream, "repaired:lost_name", total("lost_names"), note="no room for their names")
+    for names in row.names:
+        if names.damaged:
+            ledger.count(stream, "repaired:names_damaged", 1, note=f"{names.path.name} can't be read to its end")
+    for (process_id, code), count in collector.converter.notes.counts.items():
+        if process_id == row.process_id:
+            ledger.count(stream, code, count)
+
+
+def remove_files(folder: Path) -> None:
+    """Delete what a recording needs beside the session; `control` last: as long as it is there, recovery is due."""
+    journal.remove_parts(folder)
+    for name in ("rings", "names"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    for name in (state.FILE, clock.FILE, control.FILE):
+        with contextlib.suppress(OSError):
+            (folder / name).unlink(missing_ok=True)

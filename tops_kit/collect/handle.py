@@ -1,0 +1,94 @@
+"""Starting a collector process, and ending it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tops_kit.errors import SessionError
+
+_STOP_S = 60.0
+
+
+class CollectorHandle:
+    """A running collector. It ends when `stop` is called, or when the process that holds this handle ends (the leash)."""
+
+    def __init__(self, folder: Path, process: subprocess.Popen[str], leash: int) -> None:
+        self.folder = folder
+        self.process = process
+        self._leash = leash
+
+    def release(self) -> None:
+        """Let go of the leash: the collector ends by itself (with `wait="all"` once no recorded process lives)."""
+        if self._leash >= 0:
+            os.close(self._leash)
+            self._leash = -1
+
+    def stop(self) -> None:
+        """Finish the recording and wait for it. SessionError when the session could not be completed; stopping twice does nothing."""
+        if self.process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                self.process.terminate()
+        self.wait()
+
+    def wait(self, timeout_s: float | None = _STOP_S) -> None:
+        """Wait for the collector's end. SessionError when it failed, or when it takes longer than `timeout_s`."""
+        try:
+            code = self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired as error:
+            raise SessionError(f"the collector of {self.folder} does not end; kill process {self.process.pid} and run `topsprof recover`") from error
+        finally:
+            self.release()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+        if code != 0:
+            raise SessionError(f"the recording in {self.folder} is incomplete (collector ended with {code}); run `topsprof recover {self.folder}`")
+
+    def __enter__(self) -> CollectorHandle:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def start(folder: str | Path, *, command: Sequence[str] = (), overwrite: bool = False, wait: str = "primary", policy: str | None = None) -> CollectorHandle:
+    """Start a collector for `folder` and wait until programs may record into it.
+
+    The collector makes the session, and the control file unless there is one already (`control.create`). `command` is kept with the
+    session. `wait` is "primary" (end with the leash) or "all" (when the leash is gone, end with the last recorded process).
+    `policy` ("block" or "drop") is that of a new control file. SessionError when it can't be recorded there.
+    """
+    folder = Path(folder).absolute()
+    read, write = os.pipe()
+    environment = {key: value for key, value in os.environ.items() if key != "TOPSTX_SESSION"} | {"TOPSTX_DISABLE": "1"}
+    arguments = [sys.executable, "-m", "tops_kit.collect", str(folder), "--leash", str(read), "--wait", wait]
+    arguments += ["--overwrite"] * overwrite + (["--policy", policy] if policy else [])
+    try:
+        process = subprocess.Popen(
+            [*arguments, "--", *command],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+            env=environment,
+            pass_fds=(read,),
+            start_new_session=True,  # Ctrl-C and Ctrl-Z are for the program
+        )
+    except OSError as error:
+        os.close(write)
+        raise SessionError(f"cannot start the collector: {error.strerror or error}") from error
+    finally:
+        os.close(read)
+    assert process.stdout is not None
+    line = process.stdout.readline().strip()
+    if line != "ready":
+        os.close(write)
+        code = process.wait()
+        process.stdout.close()
+        raise SessionError(line or f"the collector did not start (it ended with {code})")
+    return CollectorHandle(folder, process, write)

@@ -1,0 +1,165 @@
+"""Completing a recording whose collector ended without closing it. Nothing that was published is lost or repeated, however often it is tried."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from topstx.recorder import layout
+
+from tops_kit.collect import finishing, journal, state
+from tops_kit.collect import journal_format as jf
+from tops_kit.collect.backend import Loops, load
+from tops_kit.collect.clock import ClockFile, ClockTable, take_anchor
+from tops_kit.collect.collector import Collector
+from tops_kit.collect.control import FILE, open_control
+from tops_kit.collect.convert import TABLES
+from tops_kit.collect.drain import RECORD
+from tops_kit.collect.journal import Part
+from tops_kit.collect.writing import journal_of
+from tops_kit.errors import SessionError, UserError
+from tops_kit.session import Session, SessionWriter
+
+
+def recover(folder: str | Path) -> list[str]:
+    """Complete a crashed recording in `folder`; readable messages of what was done, none when there was nothing to do.
+
+    SessionError when there is no session, when it is still being recorded, or when it can't be written.
+    """
+    folder = Path(folder).absolute()
+    if not (folder / FILE).exists():
+        if not folder.is_dir():
+            raise SessionError(f"{folder} does not exist; give a session folder")
+        return []
+    if not (folder / "session.json").exists():
+        raise SessionError(f"{folder} was never recorded to (it has no session.json); delete it")
+    writer = SessionWriter.resume(folder)
+    if Session.open(folder).info["status"] != "recording":
+        # It was closed; only its files were not removed any more.
+        writer.abandon()
+        finishing.remove_files(folder)
+        return [f"{folder}: removed files that a finished recording left behind"]
+    try:
+        collector = _collector(folder, writer)
+    except BaseException:
+        writer.abandon()
+        raise
+    before = sum(Session.open(folder).tables().get(table, 0) for table in TABLES)
+    _write_parts(collector)
+    collector.discovery.look(force=True, last=True)
+    _end_dead(collector)
+    if collector.failure is None:
+        collector.processes.changed = True
+        _recount(collector)
+    finishing.finish(collector, "crashed")
+    if collector.failure is not None:
+        problem = collector.failure
+        if isinstance(problem, UserError):
+            raise problem
+        raise SessionError(f"cannot recover {folder}: {problem}") from problem
+    rows = sum(Session.open(folder).tables().get(table, 0) for table in TABLES) - before
+    return [f"{folder}: the recording had crashed; recovered {rows} records that were not in the session yet"]
+
+
+def _collector(folder: Path, writer: SessionWriter) -> Collector:
+    """A collector that goes on where the dead one was."""
+    loops, _ = load()
+    control = open_control(folder)
+    control.recording = layout.RECORDING_OFF
+    parts = journal.open_parts(folder, loops)
+    journal_parts = parts if len(parts) == len(journal.NAMES) else _more_parts(folder, parts, loops)
+    collector = Collector(folder, control, writer, loops, journal_parts, _clock(folder, loops))
+    collector.writer.durable = False
+    left = state.load(folder)
+    collector.state.notes = left.notes
+    try:
+        collector.processes.from_json(left.processes)
+    except (KeyError, TypeError, ValueError):
+        collector.note("collector", "repaired:state", 1, "its state file was damaged: processes were numbered anew")
+    collector.discovery.skip = set(left.rings_done)
+    collector.discovery.resume = _positions(parts)
+    open_taken = {(b.process, b.ring) for part in parts for b in part.blocks() if b.kind == jf.BLOCK_OPEN}
+    collector.discovery.look(force=True, last=True)
+    for ring in collector.table.rings:
+        if (ring.process, ring.serial) in open_taken:
+            ring.mark_open_taken()
+    return collector
+
+
+def _more_parts(folder: Path, parts: list[Part], loops: Loops) -> list[Part]:
+    """Both parts, when a crash (or a full disk) left fewer."""
+    if parts:
+        return [*parts, *parts]  # one part serves as both: it is written out before it is used again
+    journal.remove_parts(folder)
+    return journal.create_parts(folder, loops)
+
+
+def _clock(folder: Path, loops: Loops) -> ClockTable:
+    anchors, same_boot = ClockFile(folder).read()
+    now = take_anchor(loops)
+    if not anchors:
+        # Without anchors only CLOCK_MONOTONIC of this run of the system can be placed.
+        return ClockTable([now])
+    table = ClockTable(anchors)
+    if same_boot and (now.tsc != 0) == (anchors[-1].tsc != 0):
+        table.add(now)
+    return table
+
+
+def _positions(parts: list[Part]) -> dict[tuple[int, int], tuple[int, int]]:
+    """For each ring in the journal: the position up to which the journal has it, and the thread there."""
+    found: dict[tuple[int, int], tuple[int, int]] = {}
+    for part in parts:
+        for block in part.blocks():
+            if block.kind != jf.BLOCK_RECORDS:
+                continue
+            key, end = (block.process, block.ring), block.first + block.slots
+            if end <= found.get(key, (0, 0))[0]:
+                continue
+            records = np.frombuffer(part.memory, RECORD, block.slots, block.offset)
+            threads = records["task"][records["kind"] == layout.KIND_THREAD]
+            found[key] = (end, int(threads[-1]) if len(threads) else block.tid)
+    return found
+
+
+def _write_parts(collector: Collector) -> None:
+    """Segments of what the journal holds, of those tables that don't have it yet."""
+    written: dict[str, int] = {}
+    session = Session.open(collector.folder)
+    for table in TABLES:
+        written[table] = max((journal_of(s.user) for s in session.segments(table)), default=0)
+    clock = collector.clock.freeze()
+    for part in sorted(set(collector.parts), key=lambda part: part.generation):
+        if part.used:
+            have = {table for table, generation in written.items() if generation >= part.generation}
+            collector.part_writer.write(part, clock, have)
+    collector.part_writer.skip_to(max(written.values(), default=0) + 1)
+
+
+def _end_dead(collector: Collector) -> None:
+    """Ends of processes that died after the collector: what they said themselves, else unknown."""
+    for row in collector.processes.rows.values():
+        if row.ended or (row.watch is not None and row.watch.alive()):
+            continue
+        mine = {names.serial for names in row.names}
+        rings = [ring for ring in collector.table.rings if ring.process in mine]
+        collector.drain(wait=True, final=True)
+        ticks = {clock: max((finishing.last_tick(collector, ring.process, [ring]) for ring in rings if ring.clock == clock), default=0)
+                 for clock in (layout.CLOCK_MONOTONIC, layout.CLOCK_TSC)}  # fmt: skip
+        frozen = collector.clock.freeze()
+        ends = [frozen.to_ns(tick, clock) for clock, tick in ticks.items() if tick]
+        with collector.processes.lock:
+            collector.processes.end(row, max(ends, default=None))
+        collector.finish_rings(rings, lambda ring, ticks=ticks: ticks[ring.clock])  # type: ignore[misc]
+
+
+def _recount(collector: Collector) -> None:
+    """Rows per process as the session holds them: the dead collector's counts are not known, what comes now adds to them."""
+    session = Session.open(collector.folder)
+    for table in ("tx", "counter"):
+        for batch in session.table(table, ["process_id"]).to_batches():
+            ids, counts = np.unique(np.asarray(batch.column(0)), return_counts=True)
+            for process_id, count in zip(ids.tolist(), counts.tolist(), strict=True):
+                if process_id in collector.processes.rows:
+                    collector.processes.rows[process_id].written += count
+

@@ -1,0 +1,127 @@
+"""The writing side of the collector: a thread that makes segments of journal parts, one part at a time."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tops_kit.collect.clock import Clock
+from tops_kit.collect.convert import Converter
+from tops_kit.collect.journal import Part
+from tops_kit.collect.processes import Processes
+from tops_kit.session import SessionWriter
+
+META = "journal"  # key of a segment's meta: its table holds the journal up to this generation
+
+
+def journal_of(user: Mapping[str, Any]) -> int:
+    """The generation that a segment's meta tells; of a merged segment the highest of its parts. 0: none."""
+    merged = user.get("merged", [])
+    return max([int(user.get(META, 0)), *(journal_of(part) for part in merged if isinstance(part, Mapping))])
+
+
+class TableFilter:
+    """A sink that passes on only some tables: those that don't yet hold the part that is converted again."""
+
+    def __init__(self, writer: SessionWriter, leave_out: set[str]) -> None:
+        self._writer = writer
+        self._leave_out = leave_out
+
+    def append(self, table: str, columns: Mapping[str, Any], rows: int | None = None) -> None:
+        if table not in self._leave_out:
+            self._writer.append(table, columns, rows)
+
+
+class PartWriter:
+    """Converts a part, flushes, and gives the part back empty. All use of the SessionWriter goes through `lock`."""
+
+    def __init__(self, writer: SessionWriter, converter: Converter, processes: Processes, generation: int) -> None:
+        self.writer = writer
+        self.lock = threading.Lock()
+        self.failure: Exception | None = None
+        self._converter = converter
+        self._processes = processes
+        self._next_generation = generation
+        self.parts_written = 0
+
+    def write(self, part: Part, clock: Clock, leave_out: set[str] | None = None) -> None:
+        """Segments of one part. Once they have their names the part is emptied, under a new generation.
+
+        Each segment's meta says which generation it holds, so a kill at any moment neither loses nor repeats rows.
+        """
+        with self.lock:
+            generation = part.generation
+            sink = TableFilter(self.writer, leave_out or set())
+            self._converter.convert(part.memory, part.blocks(), clock, sink)
+            self._append_processes()
+            self._flush(part, generation)
+
+    def flush(self, part: Part) -> None:
+        """Flush again after `write` failed for this part: its rows are still buffered."""
+        with self.lock:
+            self._flush(part, part.generation)
+
+    def _flush(self, part: Part, generation: int) -> None:
+        self.writer.flush(level="raw", meta={META: generation})
+        self._converter.reset()
+        part.restart(self._next_generation)
+        self._next_generation += 1
+        self.parts_written += 1
+
+    def skip_to(self, generation: int) -> None:
+        """Give no part a generation below this one (recovery: below what segments have)."""
+        self._next_generation = max(self._next_generation, generation)
+
+    def _append_processes(self) -> None:
+        """Rows of processes and threads that changed; a reader merges them by key, later ones win."""
+        with self._processes.lock:
+            for table, columns in (("process", self._processes.process_table()), ("thread", self._processes.thread_table())):
+                if columns["process_id"]:
+                    self.writer.append(table, columns, len(columns["process_id"]))
+
+
+class WritingThread:
+    """Runs PartWriter.write beside the drain loop. At most one part is under way."""
+
+    def __init__(self, part_writer: PartWriter, wake: Callable[[], None]) -> None:
+        self._part_writer = part_writer
+        self._queue: queue.SimpleQueue[tuple[Part, Clock] | None] = queue.SimpleQueue()
+        self._idle = threading.Event()
+        self._idle.set()
+        self._wake = wake
+        self.failure: Exception | None = None
+        self._thread = threading.Thread(target=self._run, name="tops-collect-write", daemon=True)
+        self._thread.start()
+
+    @property
+    def idle(self) -> bool:
+        return self._idle.is_set()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until nothing is under way; False at the time limit."""
+        return self._idle.wait(timeout_s)
+
+    def submit(self, part: Part, clock: Clock) -> None:
+        """Hand over a full part (only when idle)."""
+        self._idle.clear()
+        self._queue.put((part, clock))
+
+    def stop(self) -> None:
+        """End the thread when it has done what it was given."""
+        self._queue.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while (job := self._queue.get()) is not None:
+            try:
+                if self.failure is None:
+                    self._part_writer.write(*job)
+            except Exception as error:  # whatever it is, the drain loop must hear of it and stop
+                self.failure = error
+            finally:
+                self._idle.set()
+                self._wake()
+
+
