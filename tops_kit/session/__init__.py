@@ -25,13 +25,36 @@ if TYPE_CHECKING:
     from tops_kit.session.writer import SessionWriter
 
 _HOMES = {
-    "Filter": "selection", "Ledger": "ledger", "LedgerEntry": "ledger", "Selection": "selection",
-    "Session": "reader", "SessionWriter": "writer", "compact": "compaction", "info": "inspecting",
-    "needs_recovery": "reader", "pack": "packing", "schema": "schema", "start_compaction": "compaction", "unpack": "packing",
+    "Filter": "selection",
+    "Ledger": "ledger",
+    "LedgerEntry": "ledger",
+    "Selection": "selection",
+    "Session": "reader",
+    "SessionWriter": "writer",
+    "compact": "compaction",
+    "info": "inspecting",
+    "needs_recovery": "reader",
+    "pack": "packing",
+    "schema": "schema",
+    "start_compaction": "compaction",
+    "unpack": "packing",
 }
 
-__all__ = ["Filter", "Ledger", "LedgerEntry", "Selection", "Session", "SessionWriter", "compact", "info",
-           "needs_recovery", "pack", "schema", "start_compaction", "unpack"]
+__all__ = [
+    "Filter",
+    "Ledger",
+    "LedgerEntry",
+    "Selection",
+    "Session",
+    "SessionWriter",
+    "compact",
+    "info",
+    "needs_recovery",
+    "pack",
+    "schema",
+    "start_compaction",
+    "unpack",
+]
 
 
 def __getattr__(name: str) -> Any:

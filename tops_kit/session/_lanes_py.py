@@ -1,6 +1,7 @@
 """The twin of _lanes.c in numpy: the same functions with the same results, for machines without a compiler.
 
-Properly nested tracks are done without a loop over events; tracks with events that overlap take the plain algorithm.
+Properly nested tracks are done without a loop over events; tracks with events that overlap take the plain
+algorithm.
 """
 
 from __future__ import annotations
@@ -14,8 +15,15 @@ _MAX = np.iinfo(np.int64).max
 _MANY_DEPTHS = 64
 
 
-def lane_order(track: Array, tracks: int, start: Array, duration: Array, recorded: Array | None, order: Array,
-               depth: Array) -> None:
+def lane_order(  # noqa: PLR0917 - as the C function
+    track: Array,
+    tracks: int,
+    start: Array,
+    duration: Array,
+    recorded: Array | None,
+    order: Array,
+    depth: Array,
+) -> None:
     """See _lanes.c."""
     # Descending durations by complement: the negative of the smallest int64 is itself.
     rows = np.lexsort((~duration, start, track))
@@ -39,7 +47,9 @@ def lane_order(track: Array, tracks: int, start: Array, duration: Array, recorde
 
 
 def _nested(start: Array, end: Array, base: Array | None) -> Array | None:
-    """The depths of a track whose events nest, or lie at the depths recorded for them; None when they do neither."""
+    """The depths of a track whose events nest, or lie at the depths recorded for them; None when they do
+    neither.
+    """
     if base is None or not base.any():
         guess = _open_before(start, end)
         if _fits(start, end, guess, nested=True):
@@ -52,7 +62,8 @@ def _open_before(start: Array, end: Array) -> Array:
     """How many earlier events each begins within, were they to nest."""
     position = np.arange(len(start))
     closed = np.searchsorted(np.sort(end), start, side="right")
-    # Events without length that begin here, at or after this one in order, count as closed but are not earlier.
+    # Events without length that begin here, at or after this one in order, count as closed but are not
+    # earlier.
     empty = np.concatenate(([0], np.cumsum(end == start)))
     same = np.searchsorted(start, start, side="right")
     result: Array = position - (closed - (empty[same] - empty[position]))
@@ -91,7 +102,9 @@ def _first_fit(start: Array, end: Array, base: Array | None) -> Array:
         while ends and ends[-1] <= begin:
             ends.pop()  # free at the bottom: as if never used
         reach = max(finish, begin + 1)
-        depth = next((d + 1 for d in range(len(ends) - 1, -1, -1) if ends[d] >= reach), 0) if begin < _MAX else 0
+        depth = (
+            next((d + 1 for d in range(len(ends) - 1, -1, -1) if ends[d] >= reach), 0) if begin < _MAX else 0
+        )
         depth = max(depth, least)
         while depth < len(ends) and ends[depth] > begin:
             depth += 1
@@ -101,8 +114,18 @@ def _first_fit(start: Array, end: Array, base: Array | None) -> Array:
     return np.array(result, np.int64)
 
 
-def pyramid(bounds: Array, start: Array, end: Array, name: Array, names: int, first_shift: int, last_shift: int,
-            least: int, first_percent: int, percent: int) -> tuple[Any, Any, Any, Any, Any, Any, Any]:
+def pyramid(  # noqa: PLR0917 - as the C function
+    bounds: Array,
+    start: Array,
+    end: Array,
+    name: Array,
+    names: int,
+    first_shift: int,
+    last_shift: int,
+    least: int,
+    first_percent: int,
+    percent: int,
+) -> tuple[Any, Any, Any, Any, Any, Any, Any]:
     """See _lanes.c."""
     runs: list[tuple[Array, ...]] = []
     levels: list[tuple[int, int, int, int]] = []
@@ -112,7 +135,15 @@ def pyramid(bounds: Array, start: Array, end: Array, name: Array, names: int, fi
         if last - first < least:
             continue
         length = end[first:last] - start[first:last]
-        below = (start[first:last], end[first:last], name[first:last], np.ones(last - first, np.int64), length, length, length)
+        below: tuple[Array, ...] = (
+            start[first:last],
+            end[first:last],
+            name[first:last],
+            np.ones(last - first, np.int64),
+            length,
+            length,
+            length,
+        )
         on_top = False
         for shift in range(first_shift, last_shift + 1, 2):
             count = len(below[0])
@@ -126,8 +157,10 @@ def pyramid(bounds: Array, start: Array, end: Array, name: Array, names: int, fi
             runs.append(below[:6])
             levels.append((lane, shift, rows, len(heads)))
             rows += len(heads)
-    columns = [np.concatenate([run[i] for run in runs]) if runs else np.zeros(0, np.int32 if i == 2 else np.int64)
-               for i in range(6)]
+    columns = [
+        np.concatenate([run[i] for run in runs]) if runs else np.zeros(0, np.int32 if i == 2 else np.int64)
+        for i in range(6)
+    ]
     return (*columns, np.array(levels, np.int64).reshape(-1, 4))  # type: ignore[return-value]
 
 
@@ -155,5 +188,12 @@ def _merge(below: tuple[Array, ...], heads: Array) -> tuple[Array, ...]:
     lead = np.ones(len(best), bool)
     lead[1:] = group_run[best][1:] != group_run[best][:-1]
     chosen = best[lead]
-    return (start[heads], end[last], name[group_first[chosen]], np.add.reduceat(count, heads), np.add.reduceat(busy, heads),
-            np.maximum.reduceat(longest, heads), time[chosen])
+    return (
+        start[heads],
+        end[last],
+        name[group_first[chosen]],
+        np.add.reduceat(count, heads),
+        np.add.reduceat(busy, heads),
+        np.maximum.reduceat(longest, heads),
+        time[chosen],
+    )

@@ -21,7 +21,8 @@ LEDGER_STREAM = "session"
 class Catalog:
     """Finds a session's segments; those seen before keep their mappings at `refresh`.
 
-    What can't be read is left out, with a line in `ledger`: rows are counted where the segment still says how many it had.
+    What can't be read is left out, with a line in `ledger`: rows are counted where the segment still says how
+    many it had.
     """
 
     def __init__(self, session: Path) -> None:
@@ -59,8 +60,12 @@ class Catalog:
         try:
             segment = Segment(path)
             if not segment.readable:
-                self._drop(path.name, segment.rows, "newer_segment",
-                           f"it has format {'.'.join(map(str, segment.version))}; upgrade tops-kit")
+                self._drop(
+                    path.name,
+                    segment.rows,
+                    "newer_segment",
+                    f"it has format {'.'.join(map(str, segment.version))}; upgrade tops-kit",
+                )
                 return None
             segment.check_sizes()
         except SegmentGoneError:
@@ -102,5 +107,3 @@ def _rows_of(path: Path) -> int:
         return Segment(path).rows
     except (SegmentDamagedError, SegmentGoneError):
         return 0
-
-

@@ -16,8 +16,14 @@ Values: TypeAlias = Any
 
 NAME_TYPE = pa.dictionary(pa.int32(), pa.string())
 _TYPES: dict[str, pa.DataType] = {
-    "int64": pa.int64(), "int32": pa.int32(), "uint32": pa.uint32(), "uint8": pa.uint8(),
-    "float64": pa.float64(), "bool": pa.bool_(), "text": pa.string(), "name": NAME_TYPE,
+    "int64": pa.int64(),
+    "int32": pa.int32(),
+    "uint32": pa.uint32(),
+    "uint8": pa.uint8(),
+    "float64": pa.float64(),
+    "bool": pa.bool_(),
+    "text": pa.string(),
+    "name": NAME_TYPE,
 }
 _SCALARS = (str, bytes, int, float, bool, np.generic, type(None))
 
@@ -28,7 +34,9 @@ def arrow_type(column: Column) -> pa.DataType:
 
 
 def logical_schema(table: Table) -> pa.Schema:
-    """Columns as `Session.table` and SQL give them: those of the schema, and `end_ns` after the duration of intervals."""
+    """Columns as `Session.table` and SQL give them: those of the schema, and `end_ns` after the duration of
+    intervals.
+    """
     fields = []
     for column in table.columns:
         fields.append(pa.field(column.name, arrow_type(column)))
@@ -43,7 +51,7 @@ def is_scalar(values: Values) -> bool:
 
 
 def scalar_value(column: Column, value: Values) -> Any:
-    """A caller's scalar as the plain Python value of the column. Raises as pyarrow does when it doesn't fit."""
+    """A caller's scalar as the plain Python value of the column. Raises as pyarrow does if it doesn't fit."""
     if isinstance(value, pa.Scalar):
         value = value.as_py()
     if isinstance(value, np.generic):
@@ -119,7 +127,9 @@ def concat(column: Column, arrays: list[pa.Array]) -> pa.Array:
 
 
 def used_names(array: pa.DictionaryArray) -> pa.DictionaryArray:
-    """The same values with a dictionary of just the names in use, in their old order, each once, without null."""
+    """The same values with a dictionary of just the names in use, in their old order, each once, without
+    null.
+    """
     dictionary = array.dictionary
     if dictionary.null_count:
         # A null may also hide behind an index: make it an ordinary null.

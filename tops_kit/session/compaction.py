@@ -1,7 +1,9 @@
-"""Compaction: raw and small segments become large ones that are sorted into lanes; then the summaries are written.
+"""Compaction: raw and small segments become large ones that are sorted into lanes; then the summaries are
+written.
 
-Each step leaves the session readable. A new segment gets its name when it is complete, and says which ones it replaces; readers
-leave those out from then on, and they are deleted after it. A compaction that was killed is taken up by the next one.
+Each step leaves the session readable. A new segment gets its name when it is complete, and says which ones it
+replaces; readers leave those out from then on, and they are deleted after it. A compaction that was killed is
+taken up by the next one.
 
     python -m tops_kit.session.compaction SESSION [--live]
 """
@@ -76,7 +78,7 @@ def prepare(table: Table, data: SegmentData) -> SegmentData:
 
 
 def plan(segments: Sequence[Segment], table: Table, live: bool) -> list[list[Segment]]:
-    """Groups of segments of which each shall become one. With `live` only what fills a segment is worth it."""
+    """Groups of segments, each to become one. With `live` only what fills a segment is worth it."""
     groups: list[list[Segment]] = []
     group: list[Segment] = []
     rows = size = 0
@@ -113,8 +115,8 @@ def _worth_it(group: list[Segment], live: bool) -> bool:
 def compact(path: str | Path, *, live: bool = False, summaries: bool = True) -> Compaction:
     """Compact a session, also while it is being written or read by others.
 
-    With `live` only what fills whole segments is merged, and no summaries are written. A second compaction at the same time
-    does nothing. SessionError when the session can't be read or written.
+    With `live` only what fills whole segments is merged, and no summaries are written. A second compaction at
+    the same time does nothing. SessionError when the session can't be read or written.
     """
     path = Path(path).absolute()
     read_manifest(path)
@@ -125,15 +127,20 @@ def compact(path: str | Path, *, live: bool = False, summaries: bool = True) -> 
         try:
             catalog = Catalog(path)
             _clean_up(path, catalog)
-            done = [_compact_group(path, catalog, table, group)
-                    for table in TABLES.values() for group in plan(catalog.segments(table.name), table, live)]
+            done = [
+                _compact_group(path, catalog, table, group)
+                for table in TABLES.values()
+                for group in plan(catalog.segments(table.name), table, live)
+            ]
         finally:
             lock.release()
     if summaries and not live:
         from tops_kit.session.reader import Session
 
         Session.open(path).write_summaries()
-    return Compaction(sum(one.read for one in done), sum(one.written for one in done), sum(one.rows for one in done))
+    return Compaction(
+        sum(one.read for one in done), sum(one.written for one in done), sum(one.rows for one in done)
+    )
 
 
 def _compact_group(path: Path, catalog: Catalog, table: Table, group: list[Segment]) -> Compaction:
@@ -144,13 +151,24 @@ def _compact_group(path: Path, catalog: Catalog, table: Table, group: list[Segme
     except SegmentDamagedError:
         # Readers name it in their ledger. The other segments of the group take part in the next compaction.
         sound = [segment for segment in group if _is_sound(catalog, table, segment)]
-        return _compact_group(path, catalog, table, sound) if sound and len(sound) < len(group) else Compaction()
+        return (
+            _compact_group(path, catalog, table, sound) if sound and len(sound) < len(group) else Compaction()
+        )
     # Those that the replaced ones replaced must stay replaced, should any of them not have been deleted.
-    replaces = dict.fromkeys([segment.name for segment in group] + [name for segment in group for name in segment.replaces
-                                                                     if (path / SEGMENTS / name).exists()])
-    write_segment(path, table, data, level="lanes", name=successor_name(replaces), replaces=tuple(replaces),
-                  order=min(segment.order for segment in group),
-                  user={"merged": [segment.user for segment in group if segment.user]})
+    replaces = dict.fromkeys(
+        [segment.name for segment in group]
+        + [name for segment in group for name in segment.replaces if (path / SEGMENTS / name).exists()]
+    )
+    write_segment(
+        path,
+        table,
+        data,
+        level="lanes",
+        name=successor_name(replaces),
+        replaces=tuple(replaces),
+        order=min(segment.order for segment in group),
+        user={"merged": [segment.user for segment in group if segment.user]},
+    )
     for name in replaces:
         remove_folder(path / SEGMENTS / name)
     return Compaction(len(group), 1, data.rows)
@@ -190,7 +208,9 @@ def start_compaction(path: str | Path, *, live: bool = False) -> subprocess.Pope
 
 def main(argv: list[str] | None = None) -> int:
     """The command line above."""
-    parser = argparse.ArgumentParser(prog="python -m tops_kit.session.compaction", description="Compact a session.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tops_kit.session.compaction", description="Compact a session."
+    )
     parser.add_argument("session", type=Path, help="session folder")
     parser.add_argument("--live", action="store_true", help="merge only what fills whole segments")
     options = parser.parse_args(argv)

@@ -1,4 +1,6 @@
-"""Writing files so that a reader or a crash sees the old or the new state, never half of one; errors as one line."""
+"""Writing files so that a reader or a crash sees the old or the new state, never half of one; errors as one
+line.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def reported(doing: str, path: Path) -> Iterator[None]:
 
 
 def fsync_path(path: Path) -> None:
-    """Ask the system to put a file or folder on disk; folders can't be synced everywhere, which is not an error."""
+    """Ask the system to put a file or folder on disk; folders can't be synced everywhere, which is not an
+    error.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY)
     except OSError:
@@ -74,6 +78,8 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def remove_folder(path: Path) -> bool:
-    """Remove a folder and what is in it; False when something of it stayed (a mapping holds it open on Windows)."""
+    """Remove a folder and what is in it; False when something of it stayed (a mapping holds it open on
+    Windows).
+    """
     shutil.rmtree(path, ignore_errors=True)
     return not path.exists()

@@ -16,7 +16,8 @@ Array = np.ndarray[Any, Any]
 
 
 def group_codes(table: Table, data: SegmentData, columns: Sequence[str]) -> tuple[Array, pa.Table]:
-    """(codes, keys): int32 code of each row, and a table with one row for each code. Null is a value like others.
+    """(codes, keys): int32 code of each row, and a table with one row for each code. Null is a value like
+    others.
 
     Keys are plain columns (names as text); their order means nothing.
     """

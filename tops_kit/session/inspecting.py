@@ -12,8 +12,9 @@ from tops_kit.session.schema import TABLES
 def info(path: str | Path) -> dict[str, Any]:
     """A session in numbers, as JSON values.
 
-    path, format, kind, status, live (being written now), command, host, created_ns, attributes, start_ns, end_ns, duration_ns, size_bytes,
-    tables: {name: {rows, segments, raw_segments, size_bytes}}, ledger: readable lines, ledger_clean. SessionError as Session.open.
+    path, format, kind, status, live (being written now), command, host, created_ns, attributes, start_ns,
+    end_ns, duration_ns, size_bytes, tables: {name: {rows, segments, raw_segments, size_bytes}}, ledger:
+    readable lines, ledger_clean. SessionError as Session.open.
     """
     session = Session.open(path)
     rows = session.tables()
@@ -21,15 +22,28 @@ def info(path: str | Path) -> dict[str, Any]:
     for name in TABLES:
         segments = session.segments(name)
         if segments:
-            tables[name] = {"rows": rows.get(name, 0), "segments": len(segments),
-                            "raw_segments": sum(segment.level == "raw" for segment in segments),
-                            "size_bytes": sum(segment.size_bytes for segment in segments)}
+            tables[name] = {
+                "rows": rows.get(name, 0),
+                "segments": len(segments),
+                "raw_segments": sum(segment.level == "raw" for segment in segments),
+                "size_bytes": sum(segment.size_bytes for segment in segments),
+            }
     manifest, ledger = session.info, session.ledger
     return {
-        "path": str(session.path), "format": ".".join(map(str, manifest["format"])), "kind": manifest["kind"],
-        "status": manifest["status"], "live": session.live, "command": manifest["command"], "host": manifest.get("host"),
-        "created_ns": manifest.get("created_ns"), "attributes": manifest["attributes"],
-        "start_ns": session.start_ns, "end_ns": session.end_ns, "duration_ns": session.end_ns - session.start_ns,
-        "size_bytes": sum(table["size_bytes"] for table in tables.values()), "tables": tables,
-        "ledger": ledger.lines(all_kinds=True), "ledger_clean": ledger.clean,
+        "path": str(session.path),
+        "format": ".".join(map(str, manifest["format"])),
+        "kind": manifest["kind"],
+        "status": manifest["status"],
+        "live": session.live,
+        "command": manifest["command"],
+        "host": manifest.get("host"),
+        "created_ns": manifest.get("created_ns"),
+        "attributes": manifest["attributes"],
+        "start_ns": session.start_ns,
+        "end_ns": session.end_ns,
+        "duration_ns": session.end_ns - session.start_ns,
+        "size_bytes": sum(table["size_bytes"] for table in tables.values()),
+        "tables": tables,
+        "ledger": ledger.lines(all_kinds=True),
+        "ledger_clean": ledger.clean,
     }

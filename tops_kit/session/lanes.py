@@ -1,7 +1,7 @@
 """Rows sorted into lanes, and the pyramid of each lane.
 
-A lane is a track (process and thread, or device and stream) at one depth. The events of a lane don't overlap and are sorted
-by start, so a binary search finds a time window in it.
+A lane is a track (process and thread, or device and stream) at one depth. The events of a lane don't overlap
+and are sorted by start, so a binary search finds a time window in it.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from tops_kit.session.segment import SegmentData, end_of
 
 Array = np.ndarray[Any, Any]
 
-# Bucket widths of the pyramid are 4 ** k ns, from 256 ns to 1.07 s: wider ones would save nothing, the runs are few by then.
+# Bucket widths of the pyramid are 4 ** k ns, from 256 ns to 1.07 s: wider ones would save nothing, the runs
+# are few by then.
 FIRST_SHIFT, LAST_SHIFT = 8, 30
 LEAST_ROWS = 512
-# A level is kept when it has at most this share of the runs below. A run takes nearly twice the bytes of an event, so that
-# the first level must save more for the whole pyramid to stay below 0.4 of the events.
+# A level is kept when it has at most this share of the runs below. A run takes nearly twice the bytes of an
+# event, so that the first level must save more for the whole pyramid to stay below 0.4 of the events.
 FIRST_PERCENT = 16
 KEEP_PERCENT = 35
 
@@ -40,13 +41,15 @@ def _backend() -> Any:
 
 
 def backend_name() -> str:
-    """"C" or "twin": what sorts rows into lanes here."""
+    """ "C" or "twin": what sorts rows into lanes here."""
     return "twin" if _backend() is _lanes_py else "C"
 
 
 @dataclass(frozen=True, slots=True)
 class LaneOrder:
-    """`order`: uint32 row numbers in lane order; `track`, `depth`: int32 of each row in that order; `keys`: a row per track."""
+    """`order`: uint32 row numbers in lane order; `track`, `depth`: int32 of each row in that order; `keys`: a
+    row per track.
+    """
 
     order: Array
     track: Array
@@ -57,8 +60,8 @@ class LaneOrder:
 def lane_order(table: Table, data: SegmentData) -> LaneOrder:
     """The order by (track, depth, start) of a timed table's rows.
 
-    Depth: an event lies below all events of its track that enclose it, not above the depth recorded with it (column `depth`),
-    and where it overlaps none. Of events with one start the longest lies uppermost.
+    Depth: an event lies below all events of its track that enclose it, not above the depth recorded with it
+    (column `depth`), and where it overlaps none. Of events with one start the longest lies uppermost.
     """
     codes, keys = group_codes(table, data, table.track)
     start = _int64(data.array(table.column("start_ns")))
@@ -100,7 +103,9 @@ def index(table: Table, data: SegmentData) -> SegmentData:
     end = start
     if table.kind is Kind.INTERVAL:
         end = end_of(start, _int64(result.array(table.column("duration_ns"))))
-    heads = np.flatnonzero(np.r_[True, (lanes.track[1:] != lanes.track[:-1]) | (lanes.depth[1:] != lanes.depth[:-1])])
+    heads = np.flatnonzero(
+        np.r_[True, (lanes.track[1:] != lanes.track[:-1]) | (lanes.depth[1:] != lanes.depth[:-1])]
+    )
     bounds = np.append(heads, data.rows).astype(np.int64)
     levels: Array = np.zeros((0, 4), np.int64)
     if table.kind is Kind.INTERVAL:
@@ -109,21 +114,40 @@ def index(table: Table, data: SegmentData) -> SegmentData:
     return result
 
 
-def _pyramid(data: SegmentData, table: Table, bounds: Array, start: Array, end: Array) -> tuple[pa.Table, Array]:
+def _pyramid(
+    data: SegmentData, table: Table, bounds: Array, start: Array, end: Array
+) -> tuple[pa.Table, Array]:
     names = data.array(table.column("name"))
     count = len(names.dictionary)
     code = names.indices.fill_null(count) if names.null_count else names.indices
-    out = _backend().pyramid(bounds, start, end, np.ascontiguousarray(code, np.int32), count + 1, FIRST_SHIFT, LAST_SHIFT,
-                             LEAST_ROWS, FIRST_PERCENT, KEEP_PERCENT)
-    first, last, name, events, busy, longest = (
-        np.frombuffer(column, np.int32 if i == 2 else np.int64) for i, column in enumerate(out[:6]))
+    out = _backend().pyramid(
+        bounds,
+        start,
+        end,
+        np.ascontiguousarray(code, np.int32),
+        count + 1,
+        FIRST_SHIFT,
+        LAST_SHIFT,
+        LEAST_ROWS,
+        FIRST_PERCENT,
+        KEEP_PERCENT,
+    )
+    columns: list[Array] = [
+        np.frombuffer(column, np.int32 if i == 2 else np.int64) for i, column in enumerate(out[:6])
+    ]
+    first, last, name, events, busy, longest = columns
     levels = np.frombuffer(out[6], np.int64).reshape(-1, 4)
     code_type: Any = np.uint16 if count < 1 << 16 else np.int32
-    table_ = pa.table({
-        "start_ns": first, "duration_ns": _narrow(last - first),
-        "name": pa.array(name.astype(code_type), mask=name == count),
-        "count": _narrow(events), "busy_ns": _narrow(busy), "longest_ns": _narrow(longest),
-    })
+    table_ = pa.table(
+        {
+            "start_ns": first,
+            "duration_ns": _narrow(last - first),
+            "name": pa.array(name.astype(code_type), mask=name == count),
+            "count": _narrow(events),
+            "busy_ns": _narrow(busy),
+            "longest_ns": _narrow(longest),
+        }
+    )
     return table_, levels
 
 
@@ -135,17 +159,21 @@ def _narrow(values: Array) -> Array:
 
 def _lane_table(lanes: LaneOrder, bounds: Array, start: Array, end: Array, levels: Array) -> pa.Table:
     heads = bounds[:-1]
-    columns: dict[str, Any] = {name: lanes.keys.column(name).take(pa.array(lanes.track[heads])) for name in lanes.keys.column_names}
+    columns: dict[str, Any] = {
+        name: lanes.keys.column(name).take(pa.array(lanes.track[heads])) for name in lanes.keys.column_names
+    }
     columns |= {
         # Not "depth": the track of a table may have such a column.
-        "lane_depth": lanes.depth[heads], "row_begin": heads, "row_count": np.diff(bounds),
-        "start_ns": start[heads], "end_ns": np.maximum.reduceat(end, heads) if len(heads) else end[:0],
+        "lane_depth": lanes.depth[heads],
+        "row_begin": heads,
+        "row_count": np.diff(bounds),
+        "start_ns": start[heads],
+        "end_ns": np.maximum.reduceat(end, heads) if len(heads) else end[:0],
     }
     offsets = np.searchsorted(levels[:, 0], np.arange(len(heads) + 1)).astype(np.int32)
     runs = pa.StructArray.from_arrays(
         [pa.array(np.left_shift(1, levels[:, 1])), pa.array(levels[:, 2]), pa.array(levels[:, 3])],
-        names=["width_ns", "run_begin", "run_count"])
+        names=["width_ns", "run_begin", "run_count"],
+    )
     columns["levels"] = pa.ListArray.from_arrays(pa.array(offsets), runs)
     return pa.table(columns)
-
-

@@ -48,7 +48,8 @@ class Ledger:
             self._add(entry.stream, entry.kind, entry.code, entry.count, entry.note)
 
     def count(self, stream: str, what: str, n: int = 1, note: str = "") -> None:
-        """Add `n` records to `what`: a kind, or `kind:code`. `stream` is e.g. "import:chrome" or "process:123".
+        """Add `n` records to `what`: a kind, or `kind:code`. `stream` is e.g. "import:chrome" or
+        "process:123".
 
         ValueError for an unknown kind. Counting 0 of something leaves no entry.
         """
@@ -74,8 +75,11 @@ class Ledger:
 
     def total(self, kind: str, stream: str | None = None, code: str | None = None) -> int:
         """Sum of the counts of a kind, of one stream and code or of all."""
-        return sum(entry.count for entry in self.entries
-                   if entry.kind == kind and stream in (None, entry.stream) and code in (None, entry.code))
+        return sum(
+            entry.count
+            for entry in self.entries
+            if entry.kind == kind and stream in (None, entry.stream) and code in (None, entry.code)
+        )
 
     def lines(self, all_kinds: bool = False) -> list[str]:
         """Readable lines of what is not clean, or of everything."""
@@ -91,7 +95,10 @@ class Ledger:
 
     def to_json(self) -> list[dict[str, Any]]:
         """Entries as JSON values, the form in session.json."""
-        return [{"stream": e.stream, "kind": e.kind, "code": e.code, "count": e.count, "note": e.note} for e in self.entries]
+        return [
+            {"stream": e.stream, "kind": e.kind, "code": e.code, "count": e.count, "note": e.note}
+            for e in self.entries
+        ]
 
     @classmethod
     def from_json(cls, value: object) -> Ledger:

@@ -9,10 +9,12 @@ from typing import Any
 
 
 class FolderLock:
-    """An exclusive lock on a file. `acquire` returns False when another process (or another lock here) holds it.
+    """An exclusive lock on a file. `acquire` returns False when another process (or another lock here) holds
+    it.
 
-    Linux and macOS use flock, Windows locks the file's first byte. A system that has neither is trusted to have one writer.
-    The file stays when the lock is released: removing it would let two processes lock two different files of one name.
+    Linux and macOS use flock, Windows locks the file's first byte. A system that has neither is trusted to
+    have one writer. The file stays when the lock is released: removing it would let two processes lock two
+    different files of one name.
     """
 
     def __init__(self, path: Path) -> None:

@@ -19,18 +19,34 @@ STATUSES = ("recording", "complete", "crashed", "stopped")
 
 def new_manifest(kind: str, command: list[str], attributes: dict[str, Any]) -> dict[str, Any]:
     """The manifest of a session that has just begun."""
-    return {"format": list(FORMAT_VERSION), "kind": kind, "status": "recording", "created_ns": time.time_ns(),
-            "command": command, "host": platform.node(), "system": platform.platform(),
-            "attributes": attributes, "ledger": []}
+    return {
+        "format": list(FORMAT_VERSION),
+        "kind": kind,
+        "status": "recording",
+        "created_ns": time.time_ns(),
+        "command": command,
+        "host": platform.node(),
+        "system": platform.platform(),
+        "attributes": attributes,
+        "ledger": [],
+    }
 
 
 def check_version(path: Path, version: object) -> None:
     """SessionError unless this code can read format `version`, a [major, minor] list."""
-    if not isinstance(version, list) or len(version) != 2 or not all(isinstance(part, int) for part in version):
-        raise SessionError(f"{path} is damaged: no format version; try `topsprof recover`, or import the trace again")
+    if (
+        not isinstance(version, list)
+        or len(version) != 2
+        or not all(isinstance(part, int) for part in version)
+    ):
+        raise SessionError(
+            f"{path} is damaged: no format version; try `topsprof recover`, or import the trace again"
+        )
     if version[0] > FORMAT_VERSION[0]:
-        raise SessionError(f"{path} has format {version[0]}.{version[1]}, this version reads up to "
-                           f"{FORMAT_VERSION[0]}.x; upgrade tops-kit")
+        raise SessionError(
+            f"{path} has format {version[0]}.{version[1]}, this version reads up to "
+            f"{FORMAT_VERSION[0]}.x; upgrade tops-kit"
+        )
 
 
 def read_manifest(session: Path) -> dict[str, Any]:
@@ -46,7 +62,9 @@ def read_manifest(session: Path) -> dict[str, Any]:
     except OSError as error:
         raise session_error("read", path, error) from error
     except (ValueError, RecursionError) as error:
-        raise SessionError(f"{path} is damaged: it is not JSON; restore it from a copy of the session") from error
+        raise SessionError(
+            f"{path} is damaged: it is not JSON; restore it from a copy of the session"
+        ) from error
     check_manifest(path, manifest)
     return manifest
 
@@ -56,6 +74,12 @@ def check_manifest(path: Path, manifest: object) -> None:
     if not isinstance(manifest, dict):
         raise SessionError(f"{path} is damaged: its manifest is not a JSON object")
     check_version(path, manifest.get("format"))
-    for key, type_ in (("kind", str), ("status", str), ("command", list), ("attributes", dict), ("ledger", list)):
+    for key, type_ in (
+        ("kind", str),
+        ("status", str),
+        ("command", list),
+        ("attributes", dict),
+        ("ledger", list),
+    ):
         if not isinstance(manifest.get(key), type_):
             raise SessionError(f"{path} is damaged: `{key}` is missing or of the wrong type")

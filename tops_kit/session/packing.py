@@ -1,7 +1,8 @@
 """`NAME.topspack`: a session as one small file to send or keep.
 
-It is a zip file whose members are stored as they are: `session.json`, and for each segment a Parquet file (zstd, columns encoded by what
-suits them) of its rows in lane order. Lanes, pyramids and summaries are made anew by `unpack`. No name in the file is ever used as a path.
+It is a zip file whose members are stored as they are: `session.json`, and for each segment a Parquet file
+(zstd, columns encoded by what suits them) of its rows in lane order. Lanes, pyramids and summaries are made
+anew by `unpack`. No name in the file is ever used as a path.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import json
 import os
 import re
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,11 @@ def pack(path: str | Path, out: str | Path | None = None, *, overwrite: bool = F
     SessionError when the session can't be read, or the file exists or can't be written.
     """
     session = Session.open(path)
-    target = Path(out).absolute() if out is not None else session.path.with_name(session.path.name.removesuffix(SUFFIX) + PACK_SUFFIX)
+    target = (
+        Path(out).absolute()
+        if out is not None
+        else session.path.with_name(session.path.name.removesuffix(SUFFIX) + PACK_SUFFIX)
+    )
     if target.exists() and not overwrite:
         raise SessionError(f"{target} exists; choose another name, or overwrite it (--force-overwrite)")
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
@@ -49,7 +53,10 @@ def pack(path: str | Path, out: str | Path | None = None, *, overwrite: bool = F
                     for number, rows in enumerate(session.stream(table, _packed_rows)):
                         with file.open(f"{table.name}-{number}.parquet", "w", force_zip64=True) as member:
                             _write_parquet(member, table, rows)
-                file.writestr(MANIFEST, json.dumps(session.info | {"ledger": session.ledger.to_json()}, ensure_ascii=False))
+                file.writestr(
+                    MANIFEST,
+                    json.dumps(session.info | {"ledger": session.ledger.to_json()}, ensure_ascii=False),
+                )
             fsync_path(temporary)
             temporary.replace(target)
     finally:
@@ -63,26 +70,51 @@ def _packed_rows(segment: Segment) -> pa.Table:
     if segment.level != "lanes" and table.kind is not Kind.PLAIN:
         data = apply_order(table, data, lane_order(table, data).order)
     # Columns without any value are left out: they come back as null.
-    names = [column.name for column in table.columns
-             if column.name in data.arrays or data.constants.get(column.name) is not None]
-    return pa.table({name: data.array(table.column(name)) for name in names} or {table.columns[0].name: data.array(table.columns[0])})
+    names = [
+        column.name
+        for column in table.columns
+        if column.name in data.arrays or data.constants.get(column.name) is not None
+    ]
+    return pa.table(
+        {name: data.array(table.column(name)) for name in names}
+        or {table.columns[0].name: data.array(table.columns[0])}
+    )
 
 
 def _write_parquet(member: Any, table: Table, rows: pa.Table) -> None:
-    encodings = {name: "DELTA_BINARY_PACKED" if name.endswith("_ns") and name != "duration_ns" else "PLAIN"
-                 for name in rows.column_names if table.column(name).type in ("int64", "float64") and name != "duration_ns"}
+    encodings = {
+        name: "DELTA_BINARY_PACKED" if name.endswith("_ns") and name != "duration_ns" else "PLAIN"
+        for name in rows.column_names
+        if table.column(name).type in ("int64", "float64") and name != "duration_ns"
+    }
     dictionary = [name for name in rows.column_names if name not in encodings]
-    pq.write_table(rows, member, compression="zstd", compression_level=3, use_dictionary=dictionary, column_encoding=encodings,
-                   row_group_size=1 << 20, write_statistics=False, data_page_size=1 << 20, dictionary_pagesize_limit=1 << 18)
+    pq.write_table(
+        rows,
+        member,
+        compression="zstd",
+        compression_level=3,
+        use_dictionary=dictionary,
+        column_encoding=encodings,
+        row_group_size=1 << 20,
+        write_statistics=False,
+        data_page_size=1 << 20,
+        dictionary_pagesize_limit=1 << 18,
+    )
 
 
 def unpack(file: str | Path, out: str | Path | None = None, *, overwrite: bool = False) -> Path:
-    """Make a session folder of a packed file (NAME.topsprof beside it unless `out` is given) and return its path.
+    """Make a session folder of a packed file (NAME.topsprof beside it unless `out` is given) and return its
+    path.
 
-    SessionError when the file isn't one, is damaged or of a newer version, or the folder exists or can't be written.
+    SessionError when the file isn't one, is damaged or of a newer version, or the folder exists or can't be
+    written.
     """
     file = Path(file).absolute()
-    target = Path(out).absolute() if out is not None else file.with_name(file.name.removesuffix(PACK_SUFFIX) + SUFFIX)
+    target = (
+        Path(out).absolute()
+        if out is not None
+        else file.with_name(file.name.removesuffix(PACK_SUFFIX) + SUFFIX)
+    )
     if target.exists() and not overwrite:
         raise SessionError(f"{target} exists; choose another name, or overwrite it (--force-overwrite)")
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
@@ -109,37 +141,52 @@ def unpack(file: str | Path, out: str | Path | None = None, *, overwrite: bool =
 def _unpack_into(archive: zipfile.ZipFile, file: Path, folder: Path) -> None:
     manifest: dict[str, Any] | None = None
     order: dict[str, int] = {}
-    for name, table, number in sorted(_members(archive, file), key=lambda member: (member[0], member[2])):
+    for name, table in _members(archive, file):
         try:
             if table is None:
                 with archive.open(name) as member:
                     manifest = json.loads(member.read(_LARGEST_MANIFEST))
                 continue
-            with archive.open(f"{name}") as member:
+            with archive.open(name) as member:
                 rows = pq.read_table(pa.BufferReader(member.read()), use_threads=False)
             data = _data(table, rows)
-        except (zipfile.BadZipFile, pa.ArrowException, OSError, ValueError, TypeError, EOFError, NotImplementedError, RuntimeError,
-                RecursionError) as error:
+        except (
+            zipfile.BadZipFile,
+            pa.ArrowException,
+            OSError,
+            ValueError,
+            TypeError,
+            EOFError,
+            NotImplementedError,
+            RuntimeError,
+            RecursionError,
+        ) as error:
             raise SessionError(f"{file} is damaged: {name} can't be read; get another copy of it") from error
         order[table.name] = order.get(table.name, 0) + 1
         place = order[table.name]
-        write_segment(folder, table, prepare(table, data), level="lanes", name=f"{table.name}-{place:06d}", order=place)
+        write_segment(
+            folder, table, prepare(table, data), level="lanes", name=f"{table.name}-{place:06d}", order=place
+        )
     if manifest is None:
         raise SessionError(f"{file} is damaged: it has no {MANIFEST}; get another copy of it")
     check_manifest(file, manifest)
     write_json(folder / MANIFEST, manifest)
 
 
-def _members(archive: zipfile.ZipFile, file: Path) -> Iterator[tuple[str, Table | None, int]]:
-    """(name, table, number) of each member; the table of session.json is None."""
+def _members(archive: zipfile.ZipFile, file: Path) -> list[tuple[str, Table | None]]:
+    """(name, table) of each member in the order of a table's rows; the table of session.json is None."""
+    found: list[tuple[int, str, Table | None]] = []
     for name in archive.namelist():
         match = _MEMBER.fullmatch(name)
         if name == MANIFEST:
-            yield name, None, 0
+            found.append((0, name, None))
         elif match and match[1] in TABLES:
-            yield name, TABLES[match[1]], int(match[2])
+            found.append((int(match[2]), name, TABLES[match[1]]))
         else:
-            raise SessionError(f"{file} has a member of unknown name {name[:60]!r}; upgrade tops-kit, or get another copy of it")
+            raise SessionError(
+                f"{file} has a member {name[:60]!r} of no known kind; upgrade tops-kit, or get another copy"
+            )
+    return [(name, table) for _, name, table in sorted(found, key=lambda member: member[:2])]
 
 
 def _data(table: Table, rows: pa.Table) -> SegmentData:

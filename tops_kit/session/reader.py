@@ -32,7 +32,8 @@ CONTROL = "control"
 
 
 class Session:
-    """A session folder opened for reading; also one that is still being written (`refresh` shows what came since).
+    """A session folder opened for reading; also one that is still being written (`refresh` shows what came
+    since).
 
     Damaged segments are left out and counted in `ledger`; the rest stays readable.
     """
@@ -47,7 +48,8 @@ class Session:
     def open(cls, path: str | Path, *, recover: Callable[[Path], object] | None = None) -> Session:
         """Open a session. `recover` is called first when a recording ended without closing it.
 
-        SessionError (one line) when there is no session at the path, it is damaged beyond reading, or of a newer version.
+        SessionError (one line) when there is no session at the path, it is damaged beyond reading, or of a
+        newer version.
         """
         path = Path(path).absolute()
         if recover is not None and needs_recovery(path):
@@ -77,7 +79,9 @@ class Session:
     def tables(self) -> dict[str, int]:
         """Rows by table, of the tables that have any, in the schema's order."""
         counts = self._catalog.tables()
-        return {name: self.table(name).num_rows if name in MERGE_KEYS else rows for name, rows in counts.items()}
+        return {
+            name: self.table(name).num_rows if name in MERGE_KEYS else rows for name, rows in counts.items()
+        }
 
     def segments(self, table: str) -> list[Segment]:
         """The table's segments in the order of their rows. KeyError for an unknown table."""
@@ -96,12 +100,15 @@ class Session:
         """End of the last timed row, ns; 0 when there is none."""
         return max((s.end_ns for s in self._all_segments() if s.end_ns is not None), default=0)
 
-    def table(self, name: str, columns: Sequence[str] | None = None, selection: Selection | None = None) -> pa.Table:
-        """Rows of a table in their logical types (see columns.logical_schema); name columns share one dictionary.
+    def table(
+        self, name: str, columns: Sequence[str] | None = None, selection: Selection | None = None
+    ) -> pa.Table:
+        """Rows of a table in their logical types (see columns.logical_schema); name columns share one
+        dictionary.
 
-        `columns` default to all of the schema, and `end_ns` of intervals. Rows come in the order of the segments: as written,
-        or by lane where sorted. The rows of process, thread, stream and device are merged by key: later values win.
-        KeyError for an unknown table or column.
+        `columns` default to all of the schema, and `end_ns` of intervals. Rows come in the order of the
+        segments: as written, or by lane where sorted. The rows of process, thread, stream and device are
+        merged by key: later values win. KeyError for an unknown table or column.
         """
         definition = TABLES[name]
         if name in MERGE_KEYS:
@@ -118,14 +125,18 @@ class Session:
         return sorted(found)
 
     def scan(self, table: Table, columns: Sequence[str] | None, selection: Selection | None) -> pa.Table:
-        """As `table`, but unmerged, each chunk of a name column with its segment's dictionary: nothing is copied in vain."""
+        """As `table`, but unmerged, each chunk of a name column with its segment's dictionary: nothing is
+        copied in vain.
+        """
         full = cols.logical_schema(table)
         wanted = list(full.names if columns is None else columns)
         for column in wanted:
             if column not in full.names:
                 raise KeyError(f"table {table.name} has no column {column}")
         schema = pa.schema([full.field(column) for column in wanted])
-        batches = self.read(table, lambda segment: _scan_segment(segment, schema, self._mask(segment, selection)))
+        batches = self.read(
+            table, lambda segment: _scan_segment(segment, schema, self._mask(segment, selection))
+        )
         return pa.Table.from_batches([batch for batch in batches if batch.num_rows], schema)
 
     def _mask(self, segment: Segment, selection: Selection | None) -> Mask | bool:
@@ -158,12 +169,19 @@ class Session:
                 continue
             yield loaded
 
-    def summary(self, table: str, group: Sequence[str] = ("name",), value: str = "duration_ns",
-                selection: Selection | None = None) -> pa.Table:
-        """Exact statistics of a value by group: columns of the group (names as text), then summary.STATISTICS.
+    def summary(
+        self,
+        table: str,
+        group: Sequence[str] = ("name",),
+        value: str = "duration_ns",
+        selection: Selection | None = None,
+    ) -> pa.Table:
+        """Exact statistics of a value by group: columns of the group (names as text), then
+        summary.STATISTICS.
 
-        Most total first; rows whose value is null don't count. Without a selection the result is kept in the session's folder
-        (where it can be written), and taken from there as long as no rows were added. KeyError for an unknown table or column.
+        Most total first; rows whose value is null don't count. Without a selection the result is kept in the
+        session's folder (where it can be written), and taken from there as long as no rows were added.
+        KeyError for an unknown table or column.
         """
         definition = TABLES[table]
         schema = summaries.result_schema(definition, group, value)
@@ -205,7 +223,9 @@ class Session:
         return all(s.level == "lanes" for s in self._all_segments() if s.table.kind is not Kind.PLAIN)
 
     def ensure_indexed(self) -> None:
-        """Sort into lanes what isn't yet (compaction), for readers that need lanes. SessionError when it can't be written."""
+        """Sort into lanes what isn't yet (compaction), for readers that need lanes. SessionError when it
+        can't be written.
+        """
         if not self.indexed:
             compact(self.path, summaries=False)
             self.refresh()
@@ -239,7 +259,9 @@ MERGE_KEYS: dict[str, tuple[str, ...]] = {
 
 
 def merge_rows(table: Table, rows: pa.Table) -> pa.Table:
-    """Rows united by the table's key, in order of first appearance; of each column the last value that isn't null."""
+    """Rows united by the table's key, in order of first appearance; of each column the last value that isn't
+    null.
+    """
     keys = MERGE_KEYS[table.name]
     merged: dict[tuple[Any, ...], dict[str, Any]] = {}
     for row in rows.to_pylist():

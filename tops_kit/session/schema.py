@@ -1,10 +1,12 @@
 """The tables of a session: the one definition of every column, with its unit and meaning.
 
-Versions only append: a new column goes to the end of its table, and no column ever changes its meaning. A reader of a
-newer `FORMAT_VERSION` refuses an unknown major version and ignores unknown columns of a known one.
+Versions only append: a new column goes to the end of its table, and no column ever changes its meaning. A
+reader of a newer `FORMAT_VERSION` refuses an unknown major version and ignores unknown columns of a known
+one.
 
 Times are int64 nanoseconds. An interval table stores `start_ns` and `duration_ns` (whatever is read through
-`Session.table` or SQL has `end_ns` as well); an instant or counter table stores `start_ns` alone; a plain table has no time.
+`Session.table` or SQL has `end_ns` as well); an instant or counter table stores `start_ns` alone; a plain
+table has no time.
 
 Where a column lives in a segment:
     hot   start_ns, duration_ns, name: uncompressed, so that they can be mapped
@@ -33,7 +35,8 @@ class Kind(Enum):
 class Column:
     """One column. `type` is one of int64, int32, uint32, uint8, float64, bool, text, name.
 
-    `name` is dictionary-coded text (few distinct values), `text` is plain text. Null means unknown or not applicable.
+    `name` is dictionary-coded text (few distinct values), `text` is plain text. Null means unknown or not
+    applicable.
     """
 
     name: str
@@ -43,9 +46,11 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table. `track` names the columns that put a row on a track of the timeline; rows of a track are split into lanes by depth.
+    """One table. `track` names the columns that put a row on a track of the timeline; rows of a track are
+    split into lanes by depth.
 
-    `summary` are the column groups by which per-name summaries of `value` are kept (`duration_ns` of intervals by default).
+    `summary` are the column groups by which per-name summaries of `value` are kept (`duration_ns` of
+    intervals by default).
     """
 
     name: str
@@ -74,7 +79,9 @@ def _c(name: str, type_: str, comment: str) -> Column:
 
 _START = _c("start_ns", "int64", "begin, ns of session time")
 _DURATION = _c("duration_ns", "int64", "length, ns")
-_PROCESS = _c("process_id", "int64", "key of table process (the pid, unless two processes of the session share one)")
+_PROCESS = _c(
+    "process_id", "int64", "key of table process (the pid, unless two processes of the session share one)"
+)
 _THREAD = _c("thread_id", "int64", "thread of the process, as the system or the trace numbers it")
 _DEVICE = _c("device_id", "int64", "device number")
 _CONTEXT = _c("context_id", "int64", "context on the device")
@@ -84,180 +91,381 @@ _ARGS = _c("args", "text", "JSON object: what no other column holds")
 _EXTERNAL = _c("external_id", "int64", "framework operator that caused it (column external_id of table op)")
 
 
-def _interval(name: str, comment: str, columns: tuple[Column, ...], track: tuple[str, ...], *summary: tuple[str, ...],
-              values: tuple[str, ...] = ("duration_ns",)) -> Table:
+def _interval(
+    name: str,
+    comment: str,
+    columns: tuple[Column, ...],
+    track: tuple[str, ...],
+    *summary: tuple[str, ...],
+    values: tuple[str, ...] = ("duration_ns",),
+) -> Table:
     head = (_START, _DURATION, _c("name", "name", "what ran"))
-    return Table(name, Kind.INTERVAL, comment, (*head, *columns, _ARGS), track, summary or (("name",),), values)
+    return Table(
+        name, Kind.INTERVAL, comment, (*head, *columns, _ARGS), track, summary or (("name",),), values
+    )
 
 
 _HOST = ("process_id", "thread_id")
 _QUEUE = ("process_id", "device_id", "stream_id")
 
 _TABLES = (
-    _interval("api", "calls of the device runtime and driver", (
-        _PROCESS, _THREAD, _CORRELATION,
-        _c("domain", "name", "runtime or driver"),
-        _c("return_value", "int64", "status the call returned"),
-        _DEVICE, _STREAM, _EXTERNAL,
-    ), _HOST),
-    _interval("op", "operators of a framework, e.g. aten::mm", (
-        _PROCESS, _THREAD, _EXTERNAL,
-        _c("shapes", "name", "input shapes, JSON"),
-        _c("types", "name", "input types, JSON"),
-        _c("module", "name", "module hierarchy the operator ran in"),
-        _c("stack", "name", "Python call stack, innermost last, frames separated by ';'"),
-        _c("sequence_number", "int64", "pairs forward and backward operators"),
-        _c("forward_thread_id", "int64", "thread of the forward operator that a backward one belongs to"),
-        _c("scope", "name", "category the trace gave, e.g. cpu_op"),
-    ), _HOST),
-    _interval("step", "iterations of a training or serving loop", (
-        _PROCESS, _THREAD,
-        _c("step", "int64", "number of the iteration"),
-    ), _HOST),
-    _interval("kernel", "kernels that ran on a device; name is short, full_name has arguments and template parameters", (
-        _PROCESS, _DEVICE, _CONTEXT, _STREAM, _CORRELATION, _EXTERNAL,
-        _c("full_name", "name", "name as the compiler wrote it"),
-        _c("queued_ns", "int64", "begin of the runtime call that launched it"),
-        _c("submit_ns", "int64", "handed to the device"),
-        _c("grid_x", "int64", "blocks"), _c("grid_y", "int64", "blocks"), _c("grid_z", "int64", "blocks"),
-        _c("block_x", "int64", "threads of a block"), _c("block_y", "int64", "threads of a block"),
-        _c("block_z", "int64", "threads of a block"),
-        _c("graph_node_id", "int64", "node of the graph that launched it"),
-        _c("registers", "int64", "registers per thread"),
-        _c("shared_bytes", "int64", "on-chip memory of a block, bytes"),
-        _c("occupancy", "float64", "estimated achieved occupancy, percent"),
-        _c("collective", "name", "collective communication it carries out, e.g. allreduce"),
-        _c("collective_bytes", "int64", "bytes of the collective's message"),
-        _c("group", "name", "communication group"),
-    ), _QUEUE, ("name",), ("full_name", "name"),
-        ("full_name", "name", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")),
-    _interval("memcpy", "copies by or to a device", (
-        _PROCESS, _DEVICE, _CONTEXT, _STREAM, _CORRELATION, _EXTERNAL,
-        _c("copy_kind", "name", "HtoD, DtoH, DtoD, PtoP, HtoH"),
-        _c("src_kind", "name", "memory it reads: Pageable, Pinned, Device, ..."),
-        _c("dst_kind", "name", "memory it writes"),
-        _c("size_bytes", "int64", "bytes copied"),
-        _c("graph_node_id", "int64", "node of the graph that launched it"),
-    ), _QUEUE, ("copy_kind",), values=("duration_ns", "size_bytes")),
-    _interval("memset", "fills of device memory", (
-        _PROCESS, _DEVICE, _CONTEXT, _STREAM, _CORRELATION, _EXTERNAL,
-        _c("memory_kind", "name", "memory it writes"),
-        _c("size_bytes", "int64", "bytes filled"),
-        _c("value", "int64", "the value written"),
-        _c("graph_node_id", "int64", "node of the graph that launched it"),
-    ), _QUEUE, ("memory_kind",), values=("duration_ns", "size_bytes")),
-    Table("memory", Kind.INSTANT, "allocations and releases", (
-        _START, _c("name", "name", "alloc or free, or what the trace calls it"),
-        _PROCESS, _THREAD, _DEVICE,
-        _c("device_type", "name", "kind of memory's owner: cpu, cuda, gcu, ..."),
-        _c("address", "int64", "address, as int64 bits"),
-        _c("size_bytes", "int64", "bytes; negative when released"),
-        _c("allocated_bytes", "int64", "bytes in use after it"),
-        _c("reserved_bytes", "int64", "bytes the allocator holds after it"),
-        _ARGS,
-    ), _HOST),
-    _interval("sync", "waits for a device, stream or event, seen on the device's side", (
-        _PROCESS, _DEVICE, _CONTEXT, _STREAM, _CORRELATION, _EXTERNAL,
-        _c("sync_kind", "name", "stream, device, event, ..."),
-    ), _QUEUE),
-    _interval("graph", "launches of whole graphs", (
-        _PROCESS, _DEVICE, _CONTEXT, _STREAM, _CORRELATION, _EXTERNAL,
-        _c("graph_id", "int64", "the graph"),
-    ), _QUEUE),
-    _interval("tx", "annotations: ranges and marks (duration 0)", (
-        _PROCESS, _THREAD,
-        _c("task_id", "int64", "asyncio task or other context of the thread; 0: the thread itself"),
-        _c("domain", "name", "domain; empty: the default one"),
-        _c("category", "name", "category"),
-        _c("style", "name", "PushPop, StartEnd or Mark"),
-        _c("color", "uint32", "0xAARRGGBB; 0: none"),
-        _c("payload", "text", "payload as JSON (a number, a string, an object; bytes as {\"base64\": ...})"),
-        _c("error", "name", "type of the exception that left the range; '?' when unknown; null: none"),
-        _c("unfinished", "bool", "the range never ended; its end is the end of its process"),
-        _c("end_thread_id", "int64", "thread that ended a StartEnd range, when another"),
-        _c("depth", "int32", "enclosing ranges of the same thread and task, as recorded; null: unknown"),
-    ), ("process_id", "thread_id", "task_id"), ("domain", "name", "style")),
-    Table("counter", Kind.COUNTER, "values over time", (
-        _START, _c("name", "name", "counter"),
-        _PROCESS, _THREAD, _DEVICE,
-        _c("series", "name", "series of a counter that has several"),
-        _c("value", "float64", "value from start_ns on"),
-        _c("unit", "name", "unit"),
-        _c("domain", "name", "domain; empty: the default one"),
-        _ARGS,
-    ), ("process_id", "device_id", "domain", "name", "series")),
-    _interval("python", "calls of Python functions, traced", (
-        _PROCESS, _THREAD,
-        _c("module", "name", "module or class"),
-        _c("file", "name", "source file"),
-        _c("line", "int64", "line of the definition"),
-    ), _HOST),
-    Table("sample", Kind.INSTANT, "call stack samples", (
-        _START, _PROCESS, _THREAD,
-        _c("task_id", "int64", "asyncio task; 0: none"),
-        _c("stack_id", "int64", "innermost frame: key of table stack"),
-        _c("state", "name", "running, gil, blocked, simulator, ..."),
-        _c("weight", "float64", "what the sample stands for, in `unit`"),
-        _c("unit", "name", "ns, bytes or samples"),
-        _ARGS,
-    ), _HOST),
-    Table("stack", Kind.PLAIN, "frames of sampled call stacks, as a tree", (
-        _c("stack_id", "int64", "key"),
-        _c("parent_id", "int64", "the caller's stack_id; null at a root"),
-        _c("name", "name", "function"),
-        _c("file", "name", "source file or library"),
-        _c("line", "int64", "line"),
-    )),
-    _interval("osrt", "calls of the operating system: files, sockets, locks, sleeps", (
-        _PROCESS, _THREAD,
-        _c("size_bytes", "int64", "bytes moved"),
-        _c("target", "name", "path, peer or lock"),
-        _c("return_value", "int64", "what the call returned"),
-    ), _HOST),
-    Table("kernel_line", Kind.PLAIN, "counters per source line of a kernel launch", (
-        _PROCESS, _CORRELATION,
-        _c("kernel", "name", "kernel"), _c("file", "name", "source file"), _c("line", "int64", "line"),
-        _c("counter", "name", "cycles, stalls by reason, bytes, ..."),
-        _c("value", "float64", "value, summed over SIPs"),
-    )),
-    _interval("overhead", "time that the tools themselves cost", (
-        _PROCESS, _THREAD,
-    ), _HOST),
-    Table("link", Kind.PLAIN, "who caused whom: flows of a trace, waits, hand-overs", (
-        _c("kind", "name", "what the link means, e.g. ac2g, fwdbwd, flow"),
-        _c("link_id", "int64", "number the trace gave"),
-        _c("source_process_id", "int64", "where it leaves"), _c("source_thread_id", "int64", "where it leaves"),
-        _c("source_ns", "int64", "when it leaves"),
-        _c("target_process_id", "int64", "where it arrives"), _c("target_thread_id", "int64", "where it arrives"),
-        _c("target_ns", "int64", "when it arrives"),
-    )),
-    Table("process", Kind.PLAIN, "processes", (
-        _PROCESS, _c("pid", "int64", "process number of the system or the trace"),
-        _c("parent_id", "int64", "process_id of the parent"),
-        _c("name", "name", "short name"), _c("command", "text", "command line, JSON list"),
-        _c("host", "name", "host"), _c("rank", "int64", "rank in a distributed job"),
-        _c("start_ns", "int64", "begin"), _c("end_ns", "int64", "end"),
-        _c("exit_status", "int64", "exit code; negative: minus the signal that killed it; null: unknown"),
-        _c("ended_by", "name", "exit, signal, exec or unknown; null: still running when recording stopped"),
-        _c("runtime", "name", "interpreter and its version"),
-        _c("recorder", "name", "C, twin or header"),
-        _c("sort_index", "int64", "order that the trace asks for"),
-        _c("labels", "text", "labels of the trace"),
-        _ARGS,
-    )),
-    Table("thread", Kind.PLAIN, "threads", (
-        _PROCESS, _THREAD, _c("name", "name", "name"),
-        _c("start_ns", "int64", "begin"), _c("end_ns", "int64", "end"),
-        _c("sort_index", "int64", "order that the trace asks for"),
-    )),
-    Table("stream", Kind.PLAIN, "streams of devices", (
-        _PROCESS, _DEVICE, _CONTEXT, _STREAM, _c("name", "name", "name"), _c("priority", "int64", "priority"),
-        _c("sort_index", "int64", "order that the trace asks for"),
-    )),
-    Table("device", Kind.PLAIN, "devices", (
-        _PROCESS, _DEVICE, _c("name", "name", "product name"), _c("kind", "name", "gcu, gpu, ..."),
-        _c("properties", "text", "JSON object of what the trace says of it"),
-    )),
+    _interval(
+        "api",
+        "calls of the device runtime and driver",
+        (
+            _PROCESS,
+            _THREAD,
+            _CORRELATION,
+            _c("domain", "name", "runtime or driver"),
+            _c("return_value", "int64", "status the call returned"),
+            _DEVICE,
+            _STREAM,
+            _EXTERNAL,
+        ),
+        _HOST,
+    ),
+    _interval(
+        "op",
+        "operators of a framework, e.g. aten::mm",
+        (
+            _PROCESS,
+            _THREAD,
+            _EXTERNAL,
+            _c("shapes", "name", "input shapes, JSON"),
+            _c("types", "name", "input types, JSON"),
+            _c("module", "name", "module hierarchy the operator ran in"),
+            _c("stack", "name", "Python call stack, innermost last, frames separated by ';'"),
+            _c("sequence_number", "int64", "pairs forward and backward operators"),
+            _c("forward_thread_id", "int64", "thread of the forward operator that a backward one belongs to"),
+            _c("scope", "name", "category the trace gave, e.g. cpu_op"),
+        ),
+        _HOST,
+    ),
+    _interval(
+        "step",
+        "iterations of a training or serving loop",
+        (
+            _PROCESS,
+            _THREAD,
+            _c("step", "int64", "number of the iteration"),
+        ),
+        _HOST,
+    ),
+    _interval(
+        "kernel",
+        "kernels that ran on a device; name is short, full_name has arguments and template parameters",
+        (
+            _PROCESS,
+            _DEVICE,
+            _CONTEXT,
+            _STREAM,
+            _CORRELATION,
+            _EXTERNAL,
+            _c("full_name", "name", "name as the compiler wrote it"),
+            _c("queued_ns", "int64", "begin of the runtime call that launched it"),
+            _c("submit_ns", "int64", "handed to the device"),
+            _c("grid_x", "int64", "blocks"),
+            _c("grid_y", "int64", "blocks"),
+            _c("grid_z", "int64", "blocks"),
+            _c("block_x", "int64", "threads of a block"),
+            _c("block_y", "int64", "threads of a block"),
+            _c("block_z", "int64", "threads of a block"),
+            _c("graph_node_id", "int64", "node of the graph that launched it"),
+            _c("registers", "int64", "registers per thread"),
+            _c("shared_bytes", "int64", "on-chip memory of a block, bytes"),
+            _c("occupancy", "float64", "estimated achieved occupancy, percent"),
+            _c("collective", "name", "collective communication it carries out, e.g. allreduce"),
+            _c("collective_bytes", "int64", "bytes of the collective's message"),
+            _c("group", "name", "communication group"),
+        ),
+        _QUEUE,
+        ("name",),
+        ("full_name", "name"),
+        ("full_name", "name", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z"),
+    ),
+    _interval(
+        "memcpy",
+        "copies by or to a device",
+        (
+            _PROCESS,
+            _DEVICE,
+            _CONTEXT,
+            _STREAM,
+            _CORRELATION,
+            _EXTERNAL,
+            _c("copy_kind", "name", "HtoD, DtoH, DtoD, PtoP, HtoH"),
+            _c("src_kind", "name", "memory it reads: Pageable, Pinned, Device, ..."),
+            _c("dst_kind", "name", "memory it writes"),
+            _c("size_bytes", "int64", "bytes copied"),
+            _c("graph_node_id", "int64", "node of the graph that launched it"),
+        ),
+        _QUEUE,
+        ("copy_kind",),
+        values=("duration_ns", "size_bytes"),
+    ),
+    _interval(
+        "memset",
+        "fills of device memory",
+        (
+            _PROCESS,
+            _DEVICE,
+            _CONTEXT,
+            _STREAM,
+            _CORRELATION,
+            _EXTERNAL,
+            _c("memory_kind", "name", "memory it writes"),
+            _c("size_bytes", "int64", "bytes filled"),
+            _c("value", "int64", "the value written"),
+            _c("graph_node_id", "int64", "node of the graph that launched it"),
+        ),
+        _QUEUE,
+        ("memory_kind",),
+        values=("duration_ns", "size_bytes"),
+    ),
+    Table(
+        "memory",
+        Kind.INSTANT,
+        "allocations and releases",
+        (
+            _START,
+            _c("name", "name", "alloc or free, or what the trace calls it"),
+            _PROCESS,
+            _THREAD,
+            _DEVICE,
+            _c("device_type", "name", "kind of memory's owner: cpu, cuda, gcu, ..."),
+            _c("address", "int64", "address, as int64 bits"),
+            _c("size_bytes", "int64", "bytes; negative when released"),
+            _c("allocated_bytes", "int64", "bytes in use after it"),
+            _c("reserved_bytes", "int64", "bytes the allocator holds after it"),
+            _ARGS,
+        ),
+        _HOST,
+    ),
+    _interval(
+        "sync",
+        "waits for a device, stream or event, seen on the device's side",
+        (
+            _PROCESS,
+            _DEVICE,
+            _CONTEXT,
+            _STREAM,
+            _CORRELATION,
+            _EXTERNAL,
+            _c("sync_kind", "name", "stream, device, event, ..."),
+        ),
+        _QUEUE,
+    ),
+    _interval(
+        "graph",
+        "launches of whole graphs",
+        (
+            _PROCESS,
+            _DEVICE,
+            _CONTEXT,
+            _STREAM,
+            _CORRELATION,
+            _EXTERNAL,
+            _c("graph_id", "int64", "the graph"),
+        ),
+        _QUEUE,
+    ),
+    _interval(
+        "tx",
+        "annotations: ranges and marks (duration 0)",
+        (
+            _PROCESS,
+            _THREAD,
+            _c("task_id", "int64", "asyncio task or other context of the thread; 0: the thread itself"),
+            _c("domain", "name", "domain; empty: the default one"),
+            _c("category", "name", "category"),
+            _c("style", "name", "PushPop, StartEnd or Mark"),
+            _c("color", "uint32", "0xAARRGGBB; 0: none"),
+            _c(
+                "payload", "text", 'payload as JSON (a number, a string, an object; bytes as {"base64": ...})'
+            ),
+            _c("error", "name", "type of the exception that left the range; '?' when unknown; null: none"),
+            _c("unfinished", "bool", "the range never ended; its end is the end of its process"),
+            _c("end_thread_id", "int64", "thread that ended a StartEnd range, when another"),
+            _c("depth", "int32", "enclosing ranges of the same thread and task, as recorded; null: unknown"),
+        ),
+        ("process_id", "thread_id", "task_id"),
+        ("domain", "name", "style"),
+    ),
+    Table(
+        "counter",
+        Kind.COUNTER,
+        "values over time",
+        (
+            _START,
+            _c("name", "name", "counter"),
+            _PROCESS,
+            _THREAD,
+            _DEVICE,
+            _c("series", "name", "series of a counter that has several"),
+            _c("value", "float64", "value from start_ns on"),
+            _c("unit", "name", "unit"),
+            _c("domain", "name", "domain; empty: the default one"),
+            _ARGS,
+        ),
+        ("process_id", "device_id", "domain", "name", "series"),
+    ),
+    _interval(
+        "python",
+        "calls of Python functions, traced",
+        (
+            _PROCESS,
+            _THREAD,
+            _c("module", "name", "module or class"),
+            _c("file", "name", "source file"),
+            _c("line", "int64", "line of the definition"),
+        ),
+        _HOST,
+    ),
+    Table(
+        "sample",
+        Kind.INSTANT,
+        "call stack samples",
+        (
+            _START,
+            _PROCESS,
+            _THREAD,
+            _c("task_id", "int64", "asyncio task; 0: none"),
+            _c("stack_id", "int64", "innermost frame: key of table stack"),
+            _c("state", "name", "running, gil, blocked, simulator, ..."),
+            _c("weight", "float64", "what the sample stands for, in `unit`"),
+            _c("unit", "name", "ns, bytes or samples"),
+            _ARGS,
+        ),
+        _HOST,
+    ),
+    Table(
+        "stack",
+        Kind.PLAIN,
+        "frames of sampled call stacks, as a tree",
+        (
+            _c("stack_id", "int64", "key"),
+            _c("parent_id", "int64", "the caller's stack_id; null at a root"),
+            _c("name", "name", "function"),
+            _c("file", "name", "source file or library"),
+            _c("line", "int64", "line"),
+        ),
+    ),
+    _interval(
+        "osrt",
+        "calls of the operating system: files, sockets, locks, sleeps",
+        (
+            _PROCESS,
+            _THREAD,
+            _c("size_bytes", "int64", "bytes moved"),
+            _c("target", "name", "path, peer or lock"),
+            _c("return_value", "int64", "what the call returned"),
+        ),
+        _HOST,
+    ),
+    Table(
+        "kernel_line",
+        Kind.PLAIN,
+        "counters per source line of a kernel launch",
+        (
+            _PROCESS,
+            _CORRELATION,
+            _c("kernel", "name", "kernel"),
+            _c("file", "name", "source file"),
+            _c("line", "int64", "line"),
+            _c("counter", "name", "cycles, stalls by reason, bytes, ..."),
+            _c("value", "float64", "value, summed over SIPs"),
+        ),
+    ),
+    _interval(
+        "overhead",
+        "time that the tools themselves cost",
+        (
+            _PROCESS,
+            _THREAD,
+        ),
+        _HOST,
+    ),
+    Table(
+        "link",
+        Kind.PLAIN,
+        "who caused whom: flows of a trace, waits, hand-overs",
+        (
+            _c("kind", "name", "what the link means, e.g. ac2g, fwdbwd, flow"),
+            _c("link_id", "int64", "number the trace gave"),
+            _c("source_process_id", "int64", "where it leaves"),
+            _c("source_thread_id", "int64", "where it leaves"),
+            _c("source_ns", "int64", "when it leaves"),
+            _c("target_process_id", "int64", "where it arrives"),
+            _c("target_thread_id", "int64", "where it arrives"),
+            _c("target_ns", "int64", "when it arrives"),
+        ),
+    ),
+    Table(
+        "process",
+        Kind.PLAIN,
+        "processes",
+        (
+            _PROCESS,
+            _c("pid", "int64", "process number of the system or the trace"),
+            _c("parent_id", "int64", "process_id of the parent"),
+            _c("name", "name", "short name"),
+            _c("command", "text", "command line, JSON list"),
+            _c("host", "name", "host"),
+            _c("rank", "int64", "rank in a distributed job"),
+            _c("start_ns", "int64", "begin"),
+            _c("end_ns", "int64", "end"),
+            _c("exit_status", "int64", "exit code; negative: minus the signal that killed it; null: unknown"),
+            _c(
+                "ended_by",
+                "name",
+                "exit, signal, exec or unknown; null: still running when recording stopped",
+            ),
+            _c("runtime", "name", "interpreter and its version"),
+            _c("recorder", "name", "C, twin or header"),
+            _c("sort_index", "int64", "order that the trace asks for"),
+            _c("labels", "text", "labels of the trace"),
+            _ARGS,
+        ),
+    ),
+    Table(
+        "thread",
+        Kind.PLAIN,
+        "threads",
+        (
+            _PROCESS,
+            _THREAD,
+            _c("name", "name", "name"),
+            _c("start_ns", "int64", "begin"),
+            _c("end_ns", "int64", "end"),
+            _c("sort_index", "int64", "order that the trace asks for"),
+        ),
+    ),
+    Table(
+        "stream",
+        Kind.PLAIN,
+        "streams of devices",
+        (
+            _PROCESS,
+            _DEVICE,
+            _CONTEXT,
+            _STREAM,
+            _c("name", "name", "name"),
+            _c("priority", "int64", "priority"),
+            _c("sort_index", "int64", "order that the trace asks for"),
+        ),
+    ),
+    Table(
+        "device",
+        Kind.PLAIN,
+        "devices",
+        (
+            _PROCESS,
+            _DEVICE,
+            _c("name", "name", "product name"),
+            _c("kind", "name", "gcu, gpu, ..."),
+            _c("properties", "text", "JSON object of what the trace says of it"),
+        ),
+    ),
 )
 
 TABLES: dict[str, Table] = {table.name: table for table in _TABLES}

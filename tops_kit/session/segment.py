@@ -1,7 +1,7 @@
 """One segment of a table: a folder of Arrow files that is written beside its place and renamed into it.
 
-`meta.json` says what the segment is; the Arrow files hold the columns. A column that has one value (or none) in all rows is
-not stored: `meta.json` has it under `constants`.
+`meta.json` says what the segment is; the Arrow files hold the columns. A column that has one value (or none)
+in all rows is not stored: `meta.json` has it under `constants`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class SegmentGoneError(Exception):
 
 @dataclass(slots=True)
 class SegmentData:
-    """Rows to be written: each column of the table is in `arrays` or in `constants` (None: null in all rows)."""
+    """Rows to be written: each column is in `arrays` or in `constants` (None: null in all rows)."""
 
     rows: int
     arrays: dict[str, pa.Array] = field(default_factory=dict)
@@ -77,7 +77,8 @@ def segment_order(name: str) -> int:
 
 
 def successor_name(names: Iterable[str]) -> str:
-    """Name of the segment that takes the place of others: that of the last with a higher generation after the point.
+    """Name of the segment that takes the place of others: that of the last with a higher generation after the
+    point.
 
     No name is used twice, not even that of a segment that was deleted: readers know segments by it.
     """
@@ -98,7 +99,9 @@ def temporary_writer(name: str) -> int | None:
 
 
 def _narrow(column: Column, array: pa.Array) -> pa.Array:
-    """The array in its stored type: durations as uint32 and dictionary indices as uint16 where all values fit."""
+    """The array in its stored type: durations as uint32 and dictionary indices as uint16 where all values
+    fit.
+    """
     if column.name == "duration_ns" and len(array):
         low_high = pc.min_max(array)
         low, high = low_high["min"].as_py(), low_high["max"].as_py()
@@ -110,7 +113,9 @@ def _narrow(column: Column, array: pa.Array) -> pa.Array:
 
 
 def constant_of(column: Column, array: pa.Array) -> tuple[bool, Any]:
-    """(True, value) when all rows have the same value. Floats are left alone, they have too many kinds of equal."""
+    """(True, value) when all rows have the same value. Floats are left alone, they have too many kinds of
+    equal.
+    """
     if array.null_count == len(array):
         return True, None
     if array.null_count or column.type == "float64":
@@ -128,12 +133,22 @@ def constant_of(column: Column, array: pa.Array) -> tuple[bool, Any]:
     return low_high["min"] == low_high["max"], low_high["min"].as_py()
 
 
-def write_segment(session: Path, table: Table, data: SegmentData, *, level: str, name: str, order: int,
-                  replaces: tuple[str, ...] = (), user: Mapping[str, Any] | None = None, durable: bool = True) -> None:
+def write_segment(
+    session: Path,
+    table: Table,
+    data: SegmentData,
+    *,
+    level: str,
+    name: str,
+    order: int,
+    replaces: tuple[str, ...] = (),
+    user: Mapping[str, Any] | None = None,
+    durable: bool = True,
+) -> None:
     """Write a segment.
 
-    `order` is its place among the table's segments, `replaces` names the segments whose rows it holds. With `durable` the
-    files are on disk before the segment gets its name. Raises OSError.
+    `order` is its place among the table's segments, `replaces` names the segments whose rows it holds. With
+    `durable` the files are on disk before the segment gets its name. Raises OSError.
     """
     folder = session / SEGMENTS
     temporary = folder / f"{_TEMPORARY}{table.name}-{os.getpid()}-{next(_serial)}"
@@ -178,8 +193,14 @@ def _write_files(folder: Path, table: Table, data: SegmentData, *, compress: boo
     for name, extra in ((LANES, data.lanes), (PYRAMID, data.pyramid), (SUMMARY, data.summary)):
         if extra is not None:
             sizes[name] = write_arrow(folder / name, extra, compress=False)
-    return {"format": list(FORMAT_VERSION), "table": table.name, "rows": data.rows, "files": sizes,
-            "constants": constants, **_time_range(table, data)}
+    return {
+        "format": list(FORMAT_VERSION),
+        "table": table.name,
+        "rows": data.rows,
+        "files": sizes,
+        "constants": constants,
+        **_time_range(table, data),
+    }
 
 
 def _time_range(table: Table, data: SegmentData) -> dict[str, int | None]:
@@ -218,7 +239,9 @@ def write_arrow(path: Path, data: pa.RecordBatch | pa.Table, *, compress: bool) 
 
 
 def _validate(table: pa.Table) -> None:
-    """Check what a later read could crash on: indices beyond their dictionary, offsets beyond the text. ArrowInvalid."""
+    """Check what a later read could crash on: indices beyond their dictionary, offsets beyond the text.
+    ArrowInvalid.
+    """
     table.validate()
     for column in table.columns:
         if not pa.types.is_dictionary(column.type) or column.null_count:
@@ -226,7 +249,9 @@ def _validate(table: pa.Table) -> None:
             continue
         for chunk in column.chunks:
             chunk.dictionary.validate(full=True)
-            codes = np.asarray(chunk.indices)  # much faster than Arrow's own check, and these are mapped columns
+            codes = np.asarray(
+                chunk.indices
+            )  # much faster than Arrow's own check, and these are mapped columns
             if len(codes) and not 0 <= int(codes.min()) <= int(codes.max()) < len(chunk.dictionary):
                 raise pa.ArrowInvalid("an index is beyond its dictionary")
 
@@ -234,7 +259,8 @@ def _validate(table: pa.Table) -> None:
 class Segment:
     """A segment on disk, its files mapped when first needed.
 
-    Raises SegmentDamagedError for whatever can't be read as a segment, SegmentGoneError when the folder is no longer there.
+    Raises SegmentDamagedError for whatever can't be read as a segment, SegmentGoneError when the folder is no
+    longer there.
     """
 
     def __init__(self, path: Path) -> None:
@@ -264,7 +290,9 @@ class Segment:
             raise SegmentDamagedError(f"{META} is damaged")
 
     def _missing(self, name: str) -> Exception:
-        return SegmentDamagedError(f"{name} is missing") if self.path.is_dir() else SegmentGoneError(self.name)
+        return (
+            SegmentDamagedError(f"{name} is missing") if self.path.is_dir() else SegmentGoneError(self.name)
+        )
 
     @property
     def readable(self) -> bool:
@@ -276,7 +304,9 @@ class Segment:
         return sum(self.files.values())
 
     def check_sizes(self) -> None:
-        """Raise unless every file has the size that `meta.json` says: finds what was cut short, without reading it."""
+        """Raise unless every file has the size that `meta.json` says: finds what was cut short, without
+        reading it.
+        """
         for name, size in self.files.items():
             try:
                 actual = (self.path / name).stat().st_size
@@ -311,7 +341,7 @@ class Segment:
         return self.file(name) if name in self.files else None
 
     def column(self, column: Column) -> pa.Array:
-        """A column of all rows in its logical type (dictionary indices int32, durations int64), or `end_ns`."""
+        """A column of all rows in its logical type: dictionary indices int32, durations int64."""
         where = file_of(self.table, column)
         if where in self.files:
             data = self.file(where)
@@ -341,10 +371,16 @@ class Segment:
 
     def _logical(self, column: Column, values: pa.ChunkedArray) -> pa.Array:
         type_ = cols.arrow_type(column)
-        array = values.chunk(0) if values.num_chunks == 1 else pa.concat_arrays(values.chunks or [pa.array([], values.type)])
+        array = (
+            values.chunk(0)
+            if values.num_chunks == 1
+            else pa.concat_arrays(values.chunks or [pa.array([], values.type)])
+        )
         try:
             if column.type == "name" and pa.types.is_dictionary(array.type) and array.type != type_:
-                return pa.DictionaryArray.from_arrays(array.indices.cast(pa.int32()), array.dictionary.cast(pa.string()))
+                return pa.DictionaryArray.from_arrays(
+                    array.indices.cast(pa.int32()), array.dictionary.cast(pa.string())
+                )
             return array if array.type == type_ else array.cast(type_)
         except pa.ArrowException as error:
             raise SegmentDamagedError(f"column {column.name} is damaged") from error

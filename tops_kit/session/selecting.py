@@ -17,14 +17,20 @@ from tops_kit.session.selection import Filter, Selection
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    "=": pc.equal, "!=": pc.not_equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal,
+    "=": pc.equal,
+    "!=": pc.not_equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
 }
 
 
 def selected(segment: Segment, selection: Selection, session_start_ns: int) -> Mask | bool:
     """Which rows of a segment a selection takes: a mask, or True or False for all of them.
 
-    UserError when a value can't be compared with its column. SegmentDamagedError as reading the columns raises.
+    UserError when a value can't be compared with its column. SegmentDamagedError as reading the columns
+    raises.
     """
     if segment.table.kind is Kind.PLAIN:
         return True
@@ -105,7 +111,8 @@ def _matches(segment: Segment, condition: Filter) -> Mask | bool:
 
 def _null_matches(condition: Filter) -> bool:
     return (condition.operator, condition.value) == ("=", None) or (
-        condition.operator == "!=" and condition.value is not None)
+        condition.operator == "!=" and condition.value is not None
+    )
 
 
 def _test(column: Column, values: pa.Array, condition: Filter) -> Any:
@@ -117,7 +124,11 @@ def _test(column: Column, values: pa.Array, condition: Filter) -> Any:
         found = [text is not None and pattern.search(str(text)) is not None for text in values.to_pylist()]
         return pa.array([one != (operator == "!~") for one in found], pa.bool_())
     text = column.type in ("name", "text")
-    if value is None or (not text and isinstance(value, str)) or (not text and isinstance(value, bool) != (column.type == "bool")):
+    if (
+        value is None
+        or (not text and isinstance(value, str))
+        or (not text and isinstance(value, bool) != (column.type == "bool"))
+    ):
         kind = "text" if text else "a truth value" if column.type == "bool" else "a number"
         raise UserError(f"the filter {condition} doesn't fit: {column.name} is {kind}")
     if values.type == pa.null():
@@ -125,7 +136,9 @@ def _test(column: Column, values: pa.Array, condition: Filter) -> Any:
     try:
         result = _COMPARE[operator](values, pa.scalar(str(value) if text else value))
     except (pa.ArrowException, OverflowError) as error:
-        raise UserError(f"the filter {condition} doesn't fit: {column.name} is of type {column.type}") from error
+        raise UserError(
+            f"the filter {condition} doesn't fit: {column.name} is of type {column.type}"
+        ) from error
     return pc.fill_null(result, operator == "!=")
 
 

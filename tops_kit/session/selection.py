@@ -1,4 +1,6 @@
-"""A selection: which part of a session is meant. The CLI, SQL, the terminal and the web share it as one small value."""
+"""A selection: which part of a session is meant. The CLI, SQL, the terminal and the web share it as one small
+value.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ Scalar = str | int | float | bool | None
 
 
 def parse_time(text: str, default_unit: str = "s") -> int:
-    """Nanoseconds that a text like `1.5s`, `200ms`, `12us`, `7ns` or `3` (in the default unit) stands for, exactly."""
+    """Nanoseconds that a text like `1.5s`, `200ms`, `12us`, `7ns` or `3` (in the default unit) stands for,
+    exactly.
+    """
     match = _TIME.fullmatch(text)
     if not match or not (match[2] or match[3]):
         raise UserError(f"'{text}' is not a time; write e.g. 1.5s, 200ms, 30us or 100ns")
@@ -32,7 +36,9 @@ def parse_time(text: str, default_unit: str = "s") -> int:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """One condition: `column` `operator` `value`. Operators are = != < <= > >=, and ~ !~ for regular expressions."""
+    """One condition: `column` `operator` `value`. Operators are = != < <= > >=, and ~ !~ for regular
+    expressions.
+    """
 
     column: str
     operator: str
@@ -62,14 +68,16 @@ class Filter:
 class Selection:
     """Part of a session. All that is given must hold; what is None or empty restricts nothing.
 
-    time     (begin, end) in absolute ns of session time, either may be None; or a text `begin/end` relative to the session's
-             start, e.g. "1.2s/3s" or "/500ms". An interval is selected when it overlaps the range.
-    tracks   tracks of which one must match: each a mapping of track columns to values, e.g. {"device_id": 0, "stream_id": 7}
+    time     (begin, end) in absolute ns of session time, either may be None; or a text `begin/end` relative
+             to the session's start, e.g. "1.2s/3s" or "/500ms". An interval is selected when it overlaps the
+             range.
+    tracks   tracks of which one must match: each a mapping of track columns to values, e.g. {"device_id": 0,
+             "stream_id": 7}
     names    regular expression that is found in the name
     filters  further conditions
 
-    Rows of tables without a column that is asked for are not selected. Tables of kind PLAIN (process, thread, ...) are not
-    restricted at all. UserError for a malformed text or expression.
+    Rows of tables without a column that is asked for are not selected. Tables of kind PLAIN (process, thread,
+    ...) are not restricted at all. UserError for a malformed text or expression.
     """
 
     time: tuple[int | None, int | None] | str | None = None
@@ -83,8 +91,11 @@ class Selection:
         elif self.time is not None:
             object.__setattr__(self, "time", (self.time[0], self.time[1]))
         tracks: Any = self.tracks
-        object.__setattr__(self, "tracks", tuple(
-            tuple(sorted(track.items() if isinstance(track, Mapping) else track)) for track in tracks))
+        object.__setattr__(
+            self,
+            "tracks",
+            tuple(tuple(sorted(track.items() if isinstance(track, Mapping) else track)) for track in tracks),
+        )
         object.__setattr__(self, "filters", tuple(self.filters))
         if self.names is not None:
             _check_regex(self.names)
@@ -98,7 +109,10 @@ class Selection:
         """The time range in absolute ns, None when time is not restricted."""
         if isinstance(self.time, str):
             begin, end = _relative_range(self.time)
-            return (None if begin is None else session_start_ns + begin, None if end is None else session_start_ns + end)
+            return (
+                None if begin is None else session_start_ns + begin,
+                None if end is None else session_start_ns + end,
+            )
         return self.time
 
     def to_json(self) -> dict[str, Any]:
@@ -121,7 +135,9 @@ class Selection:
             raise UserError("a selection is an object with time, tracks, names and filters")
         time, tracks, names, filters = (value.get(key) for key in ("time", "tracks", "names", "filters"))
         if isinstance(time, (list, tuple)):
-            if len(time) != 2 or not all(end is None or (isinstance(end, int) and not isinstance(end, bool)) for end in time):
+            if len(time) != 2 or not all(
+                end is None or (isinstance(end, int) and not isinstance(end, bool)) for end in time
+            ):
                 raise UserError("the time of a selection is [begin, end] in ns, or a text like 1s/2s")
             time = (time[0], time[1])
         elif time is not None and not isinstance(time, str):
@@ -133,10 +149,14 @@ class Selection:
             raise UserError("the tracks of a selection are a list of objects")
         if not isinstance(filters, (list, tuple)) or not all(isinstance(one, str) for one in filters):
             raise UserError("the filters of a selection are a list of texts like stream_id=7")
-        return cls(time, tuple(tuple(track.items()) for track in tracks), names, tuple(map(Filter.parse, filters)))
+        return cls(
+            time, tuple(tuple(track.items()) for track in tracks), names, tuple(map(Filter.parse, filters))
+        )
 
     def __str__(self) -> str:
-        """The compact text: what restricts nothing is empty; else e.g. `1.2s/3s` or the JSON object without spaces."""
+        """The compact text: what restricts nothing is empty; else e.g. `1.2s/3s` or the JSON object without
+        spaces.
+        """
         if self.empty:
             return ""
         if isinstance(self.time, str) and self == Selection(time=self.time):

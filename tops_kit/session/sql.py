@@ -16,13 +16,20 @@ if TYPE_CHECKING:
 
 # Columns of the view `slice`: name, SQL type, and the columns of a table that may serve for it.
 SLICE_COLUMNS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
-    ("start_ns", "BIGINT", ("start_ns",)), ("end_ns", "BIGINT", ("end_ns",)), ("duration_ns", "BIGINT", ("duration_ns",)),
+    ("start_ns", "BIGINT", ("start_ns",)),
+    ("end_ns", "BIGINT", ("end_ns",)),
+    ("duration_ns", "BIGINT", ("duration_ns",)),
     ("name", "VARCHAR", ("name",)),
-    ("process_id", "BIGINT", ("process_id",)), ("thread_id", "BIGINT", ("thread_id",)),
-    ("device_id", "BIGINT", ("device_id",)), ("context_id", "BIGINT", ("context_id",)),
-    ("stream_id", "BIGINT", ("stream_id",)), ("correlation_id", "BIGINT", ("correlation_id",)),
-    ("domain", "VARCHAR", ("domain",)), ("category", "VARCHAR", ("category", "scope")),
-    ("depth", "INTEGER", ("depth",)), ("args", "VARCHAR", ("args",)),
+    ("process_id", "BIGINT", ("process_id",)),
+    ("thread_id", "BIGINT", ("thread_id",)),
+    ("device_id", "BIGINT", ("device_id",)),
+    ("context_id", "BIGINT", ("context_id",)),
+    ("stream_id", "BIGINT", ("stream_id",)),
+    ("correlation_id", "BIGINT", ("correlation_id",)),
+    ("domain", "VARCHAR", ("domain",)),
+    ("category", "VARCHAR", ("category", "scope")),
+    ("depth", "INTEGER", ("depth",)),
+    ("args", "VARCHAR", ("args",)),
 )
 _SETTINGS = (
     "SET python_enable_replacements = false",  # no reach into the caller's variables
@@ -34,9 +41,11 @@ _SETTINGS = (
 
 
 class LazyTable(ds.InMemoryDataset):  # type: ignore[misc]
-    """A table of a session as DuckDB sees it: columns are read (and decompressed) only when a query names them.
+    """A table of a session as DuckDB sees it: columns are read (and decompressed) only when a query names
+    them.
 
-    DuckDB asks a dataset for its `schema`, and for a `scanner` of the columns and conditions that it pushes down.
+    DuckDB asks a dataset for its `schema`, and for a `scanner` of the columns and conditions that it pushes
+    down.
     """
 
     def __new__(cls, session: Session, table: Table) -> LazyTable:
@@ -87,5 +96,3 @@ def _slice_view() -> str:
             selected.append(f"CAST({source or 'NULL'} AS {type_}) AS {column}")
         parts.append(f"SELECT {', '.join(selected)} FROM {name}")
     return "CREATE VIEW slice AS " + " UNION ALL ".join(parts)
-
-

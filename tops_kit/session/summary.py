@@ -1,7 +1,8 @@
 """Summaries by group: count, total, min, max, mean, median, standard deviation and percentiles of a value.
 
-Each segment carries mergeable parts of the summaries that the schema declares (`summary.arrow`). The exact ones over the whole
-session are kept under `summary/` for as long as the session's segments stay the same; reading those needs nothing but pyarrow.
+Each segment carries mergeable parts of the summaries that the schema declares (`summary.arrow`). The exact
+ones over the whole session are kept under `summary/` for as long as the session's segments stay the same;
+reading those needs nothing but pyarrow.
 """
 
 from __future__ import annotations
@@ -52,8 +53,9 @@ def result_schema(table: Table, group: Sequence[str], value: str) -> pa.Schema:
 def summarise(table: Table, group: Sequence[str], value: str, pieces: Callable[[], Pieces]) -> pa.Table:
     """The exact summary of rows that come in pieces, with columns as `result_schema` says, most total first.
 
-    `pieces` gives the pieces again each time it is called. Rows whose value is null don't count. The standard deviation is that of a
-    sample (divided by count - 1), 0 for a single row; percentiles interpolate linearly.
+    `pieces` gives the pieces again each time it is called. Rows whose value is null don't count. The standard
+    deviation is that of a sample (divided by count - 1), 0 for a single row; percentiles interpolate
+    linearly.
     """
     groups = _Groups(table, group)
     held: list[tuple[Array, Array]] = []
@@ -105,7 +107,10 @@ class _Groups:
 
     def arrays(self, schema: pa.Schema) -> list[pa.Array]:
         """The columns of the combinations, in order of their numbers."""
-        return [pa.array([key[i] for key in self._numbers], schema.field(i).type) for i in range(len(self.columns))]
+        return [
+            pa.array([key[i] for key in self._numbers], schema.field(i).type)
+            for i in range(len(self.columns))
+        ]
 
 
 def _piece(table: Table, groups: _Groups, piece: SegmentData, value: str) -> tuple[Array, Array]:
@@ -143,10 +148,16 @@ def _sort_by_code(codes: Array, groups: int) -> Array:
     return order
 
 
-def _statistics(held: list[tuple[Array, Array]], chosen: Array, counts: Array, type_: pa.DataType) -> dict[str, Array]:
+def _statistics(
+    held: list[tuple[Array, Array]], chosen: Array, counts: Array, type_: pa.DataType
+) -> dict[str, Array]:
     dtype: Any = np.float64 if type_ == pa.float64() else np.int64
     codes = np.concatenate([codes for codes, _ in held]) if held else np.zeros(0, np.int32)
-    values = np.concatenate([values for _, values in held]).astype(dtype, copy=False) if held else np.zeros(0, dtype)
+    values = (
+        np.concatenate([values for _, values in held]).astype(dtype, copy=False)
+        if held
+        else np.zeros(0, dtype)
+    )
     values = values[_sort_by_code(codes, len(counts))]
     del codes
     present = chosen[counts[chosen] > 0]
@@ -180,8 +191,10 @@ def _statistics(held: list[tuple[Array, Array]], chosen: Array, counts: Array, t
 def _ordered(groups: _Groups, parts: list[dict[str, Array]], schema: pa.Schema) -> pa.Table:
     numbers = np.concatenate([part["group"] for part in parts]).astype(np.int64)
     keys = [array.take(pa.array(numbers)) for array in groups.arrays(schema)]
-    arrays = keys + [pa.array(np.concatenate([part[name] for part in parts])).cast(schema.field(name).type)
-                     for name in STATISTICS]
+    arrays = keys + [
+        pa.array(np.concatenate([part[name] for part in parts])).cast(schema.field(name).type)
+        for name in STATISTICS
+    ]
     table = pa.Table.from_arrays(arrays, schema=schema)
     order = [("total", "descending"), *((name, "ascending") for name in groups.columns)]
     return table.sort_by(order) if table.num_rows else table
@@ -190,8 +203,9 @@ def _ordered(groups: _Groups, parts: list[dict[str, Array]], schema: pa.Schema) 
 def segment_summary(table: Table, data: SegmentData) -> pa.Table | None:
     """Mergeable parts of a segment for the schema's groups; None for a table that declares none.
 
-    Columns: `group` and `value` (which summary it is, group as column names joined by commas), the columns of all groups
-    (null where not part of the group), count, total, min, max, and `square_deviation`, the sum of squares of the deviations from the mean.
+    Columns: `group` and `value` (which summary it is, group as column names joined by commas), the columns of
+    all groups (null where not part of the group), count, total, min, max, and `square_deviation`, the sum of
+    squares of the deviations from the mean.
     """
     names = list(dict.fromkeys(name for group in table.summary for name in group))
     parts = []
@@ -210,14 +224,24 @@ def segment_summary(table: Table, data: SegmentData) -> pa.Table | None:
             first = np.cumsum(count) - count
             total = np.add.reduceat(values, first)
             deviations = values - np.repeat(total / count, count)
-            part: dict[str, Any] = {"group": pa.array([",".join(group)] * len(present)),
-                                    "value": pa.array([value] * len(present))}
+            part: dict[str, Any] = {
+                "group": pa.array([",".join(group)] * len(present)),
+                "value": pa.array([value] * len(present)),
+            }
             for name in names:
                 type_ = result_schema(table, [name], value).field(0).type
-                part[name] = keys.column(name).take(pa.array(present)) if name in group else pa.nulls(len(present), type_)
-            part |= {"count": count, "total": total, "min": np.minimum.reduceat(values, first),
-                     "max": np.maximum.reduceat(values, first),
-                     "square_deviation": np.add.reduceat(deviations * deviations, first)}
+                part[name] = (
+                    keys.column(name).take(pa.array(present))
+                    if name in group
+                    else pa.nulls(len(present), type_)
+                )
+            part |= {
+                "count": count,
+                "total": total,
+                "min": np.minimum.reduceat(values, first),
+                "max": np.maximum.reduceat(values, first),
+                "square_deviation": np.add.reduceat(deviations * deviations, first),
+            }
             parts.append(pa.table(part))
     return pa.concat_tables(parts).combine_chunks() if parts else None
 
@@ -256,5 +280,3 @@ def write_cache(path: Path, key: bytes, table: pa.Table) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-
-

@@ -16,15 +16,23 @@ from tops_kit.session.segment import HOT, LANES, PYRAMID, Segment, SegmentDamage
 
 Array = np.ndarray[Any, Any]
 
-WINDOW_SCHEMA = pa.schema([
-    ("start_ns", pa.int64()), ("end_ns", pa.int64()), ("name", cols.NAME_TYPE), ("count", pa.int64()),
-    ("busy_ns", pa.int64()), ("longest_ns", pa.int64()),
-])
+WINDOW_SCHEMA = pa.schema(
+    [
+        ("start_ns", pa.int64()),
+        ("end_ns", pa.int64()),
+        ("name", cols.NAME_TYPE),
+        ("count", pa.int64()),
+        ("busy_ns", pa.int64()),
+        ("longest_ns", pa.int64()),
+    ]
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Events or runs of a segment as arrays, lane after lane, each lane sorted by start. A count of None: all are single events."""
+    """Events or runs of a segment as arrays, lane after lane, each lane sorted by start. A count of None: all
+    are single events.
+    """
 
     start: Array
     duration: Array | None
@@ -63,15 +71,29 @@ def indexed_segment(segment: Segment) -> IndexedSegment:
     else:
         wanted = {"start_ns", "duration_ns", "name", "depth", *table.track}
         data = index(table, segment.data(column for column in table.columns if column.name in wanted))
-        hot = pa.table({column.name: data.array(column) for column in table.columns
-                        if column.name in ("start_ns", "duration_ns", "name")})
+        hot = pa.table(
+            {
+                column.name: data.array(column)
+                for column in table.columns
+                if column.name in ("start_ns", "duration_ns", "name")
+            }
+        )
         lanes, runs = data.lanes, data.pyramid
     if lanes is None:
         raise SegmentDamagedError(f"{LANES} is missing")
     try:
-        names = _flat(hot.column("name")).dictionary if "name" in hot.column_names else pa.array([], pa.string())
-        return IndexedSegment(lanes, _rows(hot), None if runs is None else _rows(runs), names,
-                              _integers(lanes, "row_begin"), _integers(lanes, "row_count"), lanes.column("levels"))
+        names = (
+            _flat(hot.column("name")).dictionary if "name" in hot.column_names else pa.array([], pa.string())
+        )
+        return IndexedSegment(
+            lanes,
+            _rows(hot),
+            None if runs is None else _rows(runs),
+            names,
+            _integers(lanes, "row_begin"),
+            _integers(lanes, "row_count"),
+            lanes.column("levels"),
+        )
     except (KeyError, AttributeError, pa.ArrowException, ValueError) as error:
         raise SegmentDamagedError(f"{LANES}, {HOT} or {PYRAMID} is damaged") from error
 
@@ -96,17 +118,25 @@ def _rows(table: pa.Table) -> Rows:
             valid = np.asarray(codes.is_valid())
             codes = codes.fill_null(0)
         name = np.asarray(codes)
-    optional = {key: _integers(table, column) if column in table.column_names else None for key, column in
-                (("duration", "duration_ns"), ("count", "count"), ("busy", "busy_ns"), ("longest", "longest_ns"))}
+    optional = {
+        key: _integers(table, column) if column in table.column_names else None
+        for key, column in (
+            ("duration", "duration_ns"),
+            ("count", "count"),
+            ("busy", "busy_ns"),
+            ("longest", "longest_ns"),
+        )
+    }
     return Rows(_integers(table, "start_ns"), name=name, name_valid=valid, **optional)
 
 
 class Lanes:
     """The lanes of a table over all its segments.
 
-    `table` has one row a lane: the track's columns, `lane_depth`, `rows`, `start_ns`, `end_ns`, sorted by track and depth. A lane is
-    named by its row number. Events of one lane don't overlap within a segment; between segments that were recorded one after the other they
-    may, where a range was still open when the first was written.
+    `table` has one row a lane: the track's columns, `lane_depth`, `rows`, `start_ns`, `end_ns`, sorted by
+    track and depth. A lane is named by its row number. Events of one lane don't overlap within a segment;
+    between segments that were recorded one after the other they may, where a range was still open when the
+    first was written.
     """
 
     def __init__(self, definition: Table, segments: Sequence[IndexedSegment]) -> None:
@@ -120,12 +150,15 @@ class Lanes:
     def window(self, lane: int, begin_ns: int, end_ns: int, bucket_ns: int = 0) -> pa.Table:
         """Runs of a lane that overlap [begin_ns, end_ns), sorted by start, with the columns of WINDOW_SCHEMA.
 
-        A run is one event (count 1) or, where events are shorter than `bucket_ns`, several neighbours in one: from the start of the
-        first to the end of the last, under the name with most time among them, with the sum (busy_ns) and the maximum (longest_ns) of
-        their lengths. Runs are as fine as the bucket asks or finer; 0: every event.
+        A run is one event (count 1) or, where events are shorter than `bucket_ns`, several neighbours in one:
+        from the start of the first to the end of the last, under the name with most time among them, with the
+        sum (busy_ns) and the maximum (longest_ns) of their lengths. Runs are as fine as the bucket asks or
+        finer; 0: every event.
         """
         parts = [self._part(number, row, begin_ns, end_ns, bucket_ns) for number, row in self._of_lane[lane]]
-        table = pa.Table.from_batches([part for part in parts if part.num_rows], WINDOW_SCHEMA).unify_dictionaries()
+        table = pa.Table.from_batches(
+            [part for part in parts if part.num_rows], WINDOW_SCHEMA
+        ).unify_dictionaries()
         return table if len(parts) < 2 else table.sort_by("start_ns")
 
     def _part(self, number: int, row: int, begin_ns: int, end_ns: int, bucket_ns: int) -> pa.RecordBatch:
@@ -135,7 +168,7 @@ class Lanes:
             for level in segment.levels[row].as_py():
                 if level["width_ns"] <= bucket_ns:
                     rows, first, count = segment.runs, level["run_begin"], level["run_count"]
-        starts = rows.start[first:first + count]
+        starts = rows.start[first : first + count]
         low = first + int(np.searchsorted(starts, begin_ns, side="left"))
         high = first + int(np.searchsorted(starts, end_ns, side="left"))
         if low > first and rows.end(slice(low - 1, low))[0] > begin_ns:
@@ -156,29 +189,40 @@ def _window(rows: Rows, part: slice, names: pa.Array) -> pa.RecordBatch:
     busy = length if rows.busy is None else rows.busy[part].astype(np.int64)
     longest = length if rows.longest is None else rows.longest[part].astype(np.int64)
     return pa.RecordBatch.from_arrays(
-        [pa.array(start), pa.array(end), name, pa.array(count), pa.array(busy), pa.array(longest)], schema=WINDOW_SCHEMA)
+        [pa.array(start), pa.array(end), name, pa.array(count), pa.array(busy), pa.array(longest)],
+        schema=WINDOW_SCHEMA,
+    )
 
 
-def _united(definition: Table, segments: Sequence[IndexedSegment]) -> tuple[list[list[tuple[int, int]]], pa.Table]:
+def _united(
+    definition: Table, segments: Sequence[IndexedSegment]
+) -> tuple[list[list[tuple[int, int]]], pa.Table]:
     """(by lane the segments and their rows of it, the table of lanes)."""
     track = list(definition.track)
     found: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
     times: dict[tuple[Any, ...], list[int]] = {}
     for number, segment in enumerate(segments):
-        columns = [segment.lanes.column(name).to_pylist()
-                   for name in (*track, "lane_depth", "row_count", "start_ns", "end_ns")]
+        columns = [
+            segment.lanes.column(name).to_pylist()
+            for name in (*track, "lane_depth", "row_count", "start_ns", "end_ns")
+        ]
         for row, (*key, count, start, end) in enumerate(zip(*columns, strict=True)):
             found.setdefault(tuple(key), []).append((number, row))
             known = times.setdefault(tuple(key), [0, start, end])
             known[0] += count
             known[1], known[2] = min(known[1], start), max(known[2], end)
     # Null sorts first, and numbers and texts never meet within a column.
-    keys = sorted(found, key=lambda key: tuple((value is not None, 0 if value is None else value)
-                                               for value in key))
-    types = [pa.string() if definition.column(name).type == "name" else cols.arrow_type(definition.column(name))
-             for name in track]
+    keys = sorted(
+        found, key=lambda key: tuple((value is not None, 0 if value is None else value) for value in key)
+    )
+    types = [
+        pa.string() if definition.column(name).type == "name" else cols.arrow_type(definition.column(name))
+        for name in track
+    ]
     names = [*track, "lane_depth", "rows", "start_ns", "end_ns"]
     rows = [(*key, *times[key]) for key in keys]
-    arrays = [pa.array([row[i] for row in rows], type_)
-              for i, type_ in enumerate([*types, pa.int32(), pa.int64(), pa.int64(), pa.int64()])]
+    arrays = [
+        pa.array([row[i] for row in rows], type_)
+        for i, type_ in enumerate([*types, pa.int32(), pa.int64(), pa.int64(), pa.int64()])
+    ]
     return [found[key] for key in keys], pa.table(arrays, names=names)

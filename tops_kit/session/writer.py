@@ -51,18 +51,23 @@ class _Buffer:
     def _gather(self, column: Column, data: SegmentData) -> None:
         name = column.name
         values = [values.get(name) for _, values in self._pieces]
-        if not any(isinstance(value, pa.Array) for value in values) and all(value == values[0] for value in values):
+        if not any(isinstance(value, pa.Array) for value in values) and all(
+            value == values[0] for value in values
+        ):
             data.constants[name] = values[0]
             return
-        arrays = [value if isinstance(value, pa.Array) else cols.constant_array(column, value, rows)
-                  for (rows, _), value in zip(self._pieces, values, strict=True)]
+        arrays = [
+            value if isinstance(value, pa.Array) else cols.constant_array(column, value, rows)
+            for (rows, _), value in zip(self._pieces, values, strict=True)
+        ]
         data.arrays[name] = cols.concat(column, arrays)
 
 
 class SessionWriter:
     """Writes one session. Get one by `create` (a new session) or `resume` (more rows for an old one).
 
-    Not for use by several threads at once. Use as a context manager closes it: "complete", or "crashed" after an exception.
+    Not for use by several threads at once. Use as a context manager closes it: "complete", or "crashed" after
+    an exception.
     """
 
     def __init__(self, path: Path, manifest: dict[str, Any], lock: FolderLock) -> None:
@@ -75,14 +80,21 @@ class SessionWriter:
         self._sequence = max((segment_order(name.name) for name in (path / SEGMENTS).iterdir()), default=0)
 
     @classmethod
-    def create(cls, path: str | Path, *, overwrite: bool = False, kind: str = "recording",
-               command: list[str] | None = None, attributes: Mapping[str, Any] | None = None) -> SessionWriter:
+    def create(
+        cls,
+        path: str | Path,
+        *,
+        overwrite: bool = False,
+        kind: str = "recording",
+        command: list[str] | None = None,
+        attributes: Mapping[str, Any] | None = None,
+    ) -> SessionWriter:
         """Make a new session folder and open it for writing.
 
-        `kind` is "recording" or "import", `command` what was recorded or imported, `attributes` JSON values of the caller.
-        SessionError when the path exists (unless `overwrite`, which replaces a session and nothing else), when it can't be
-        written, or when another process is writing it. A folder that holds only other things of a recording (rings, control)
-        becomes the session.
+        `kind` is "recording" or "import", `command` what was recorded or imported, `attributes` JSON values
+        of the caller. SessionError when the path exists (unless `overwrite`, which replaces a session and
+        nothing else), when it can't be written, or when another process is writing it. A folder that holds
+        only other things of a recording (rings, control) becomes the session.
         """
         path = Path(path).absolute()
         with reported("make the session", path):
@@ -96,7 +108,9 @@ class SessionWriter:
 
     @classmethod
     def resume(cls, path: str | Path) -> SessionWriter:
-        """Open an existing session to append to it (recovery). SessionError when there is none or it is being written."""
+        """Open an existing session to append to it (recovery). SessionError when there is none or it is being
+        written.
+        """
         path = Path(path).absolute()
         manifest = read_manifest(path)
         with reported("write the session", path):
@@ -107,13 +121,14 @@ class SessionWriter:
     def append(self, table: str, columns: Mapping[str, cols.Values], rows: int | None = None) -> None:
         """Add rows to a table of the schema.
 
-        `columns` maps column names to arrays of one value a row (numpy, pyarrow, list) or to one scalar for all rows; a column
-        that is missing is null (duration_ns: 0). Columns of type name also take dictionary arrays. `rows` is needed only
-        when all values are scalars. Arrays are kept by reference until the next flush: don't change them, and copy what lies
-        in a ring. Rows are on disk after a flush; one happens by itself every FLUSH_ROWS rows or FLUSH_BYTES bytes.
+        `columns` maps column names to arrays of one value a row (numpy, pyarrow, list) or to one scalar for
+        all rows; a column that is missing is null (duration_ns: 0). Columns of type name also take dictionary
+        arrays. `rows` is needed only when all values are scalars. Arrays are kept by reference until the next
+        flush: don't change them, and copy what lies in a ring. Rows are on disk after a flush; one happens by
+        itself every FLUSH_ROWS rows or FLUSH_BYTES bytes.
 
-        KeyError for an unknown table or column, ValueError or TypeError for values that don't fit, SessionError when an
-        automatic flush can't write.
+        KeyError for an unknown table or column, ValueError or TypeError for values that don't fit,
+        SessionError when an automatic flush can't write.
         """
         self._check_open()
         definition = TABLES[table]
@@ -142,14 +157,19 @@ class SessionWriter:
     def flush(self, level: str | None = None, meta: Mapping[str, Any] | None = None) -> list[str]:
         """Write what is buffered and return the names of the new segments.
 
-        `level` is "raw" (default: rows as they came) or "lanes" (sorted and indexed). `meta` are JSON values kept with each
-        of the segments, see `Segment.user`. Also stores the ledger and attributes. SessionError when it can't be written;
-        the rows stay buffered then, and earlier segments are not harmed.
+        `level` is "raw" (default: rows as they came) or "lanes" (sorted and indexed). `meta` are JSON values
+        kept with each of the segments, see `Segment.user`. Also stores the ledger and attributes.
+        SessionError when it can't be written; the rows stay buffered then, and earlier segments are not
+        harmed.
         """
         self._check_open()
         if level not in (None, "raw", "lanes"):
             raise ValueError(f"unknown level {level!r}: raw or lanes")
-        names = [self._flush_table(buffer, level or "raw", meta) for buffer in self._buffers.values() if buffer.rows]
+        names = [
+            self._flush_table(buffer, level or "raw", meta)
+            for buffer in self._buffers.values()
+            if buffer.rows
+        ]
         self._write_manifest()
         return names
 
@@ -160,8 +180,16 @@ class SessionWriter:
         try:
             with reported("write the session", self.path):
                 name = f"{buffer.table.name}-{self._sequence + 1:06d}"
-                write_segment(self.path, buffer.table, data, level=level, name=name, order=self._sequence + 1, user=meta,
-                              durable=self.durable)
+                write_segment(
+                    self.path,
+                    buffer.table,
+                    data,
+                    level=level,
+                    name=name,
+                    order=self._sequence + 1,
+                    user=meta,
+                    durable=self.durable,
+                )
         except BaseException:
             buffer.add(data.rows, {**data.constants, **data.arrays})
             raise
@@ -177,7 +205,7 @@ class SessionWriter:
         return dict(self._manifest["attributes"])
 
     def close(self, status: str = "complete") -> None:
-        """Flush and end the session with a status (complete, crashed or stopped). Closing twice does nothing."""
+        """Flush and end the session: complete, crashed or stopped. Closing twice does nothing."""
         if status not in STATUSES[1:]:
             raise ValueError(f"unknown status {status!r}: one of {', '.join(STATUSES[1:])}")
         if not self._lock.held:
@@ -208,7 +236,9 @@ class SessionWriter:
     def __enter__(self) -> SessionWriter:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if kind is None:
             self.close()
             return
@@ -232,8 +262,10 @@ def _writer_lock(path: Path) -> FolderLock:
     lock = FolderLock(path / WRITER_LOCK)
     if not lock.acquire():
         holder = lock.holder()
-        raise SessionError(f"{path} is being written by another process{f' ({holder})' if holder else ''}; "
-                           "wait for it to end or choose another name")
+        raise SessionError(
+            f"{path} is being written by another process{f' ({holder})' if holder else ''}; "
+            "wait for it to end or choose another name"
+        )
     return lock
 
 
