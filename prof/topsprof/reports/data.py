@@ -51,8 +51,10 @@ class Data:
 
     @cached_property
     def tables(self) -> dict[str, int]:
-        """Rows per table of the whole session, filters aside."""
-        return dict(self.session.tables())
+        """Stored rows per table of the whole session, filters aside; tables without rows are left out."""
+        # not Session.tables(): that reads the tables of processes and devices to merge their rows
+        counts = {name: sum(segment.rows for segment in self.session.segments(name)) for name in TABLES}
+        return {name: rows for name, rows in counts.items() if rows}
 
     def groups(self, table: str, group: tuple[str, ...], value: str) -> Iterator[Group]:
         """Exact statistics of `value` per group of `table`; rows without a value do not count."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from topsprof.reports._kernels import FULL
 from topsprof.reports._operations import MEMCPY, MEMSET
 from topsprof.reports.model import Source
 from topsprof.reports.shapes import time_summary
@@ -15,7 +16,7 @@ def _in(
     return lambda keys: (category, *label(keys))
 
 
-KERNELS = Source("kernel", ("name",), _in("KERNEL", tuple))
+KERNELS = Source("kernel", FULL.group, _in("KERNEL", FULL.label))
 MEMORY = (
     Source("memcpy", MEMCPY.group, _in("MEMORY_OPER", MEMCPY.label)),
     Source("memset", MEMSET.group, _in("MEMORY_OPER", MEMSET.label)),

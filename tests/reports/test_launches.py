@@ -1,0 +1,87 @@
+"""Reports that pair device work with the calls and ranges that caused it, and traces."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.mark.smoke
+def test_device_trace_is_in_order_and_counts_from_the_session_start(small, report_json):
+    rows = report_json(small, "gcu_trace")
+    assert [row["Start (ns)"] for row in rows] == [100, 200, 300, 900, 1000, 1100, 1200]
+    assert rows[0]["Name"] == "void a<1>()"
+    assert (rows[0]["GrdX"], rows[0]["BlkX"], rows[0]["CorrId"], rows[0]["Device"]) == (1, 32, 1, "GCU S60 (0)")
+    copy = rows[4]
+    assert (copy["Bytes (MB)"], copy["SrcMemKd"], copy["DstMemKd"]) == (1.0, "Pinned", "Device")
+    assert copy["Throughput (MB/s)"] == pytest.approx(1e7)
+    assert rows[6]["Throughput (MB/s)"] is None
+
+
+def test_launches_are_split_into_call_queue_and_kernel(small, report_json):
+    rows = {row["Kernel Name"]: row for row in report_json(small, "kern_exec_sum:base")}
+    assert set(rows) == {"a", "b"}  # the call of c is not in the session
+    a = rows["a"]
+    assert (a["PID"], a["TID"], a["DevId"], a["Count"], a["QCount"]) == (1, 5, 0, 2, 2)
+    assert (a["TMin (ns)"], a["TMax (ns)"]) == (100, 141)
+    assert (a["QMin (ns)"], a["QMax (ns)"], a["AAvg (ns)"], a["KMax (ns)"]) == (30, 60, 20, 61)
+    b = rows["b"]  # began while its call was still running: it never queued
+    assert (b["QCount"], b["QAvg (ns)"], b["TAvg (ns)"]) == (0, None, 80)
+
+
+def test_one_launch_a_row(small, report_json):
+    rows = report_json(small, "kern_exec_trace")
+    assert [(row["API Start (ns)"], row["Queue Dur (ns)"], row["Kernel Start (ns)"]) for row in rows] == [
+        (50, 30, 100), (120, 60, 200), (290, None, 300),
+    ]  # fmt: skip
+
+
+def test_ranges_projected_to_the_device(small, report_json):
+    rows = {(row["Range"], row["Style"]): row for row in report_json(small, "tx_gcu_proj_sum")}
+    assert set(rows) == {("step", "PushPop"), ("model:fwd", "PushPop"), ("bwd", "PushPop"), ("bwd", "StartEnd")}
+    assert rows["step", "PushPop"]["Total Proj Time (ns)"] == 370 - 100
+    assert rows["model:fwd", "PushPop"]["Total Proj Time (ns)"] == 261 - 100
+    assert rows["bwd", "PushPop"]["Total GCU Ops"] == 1
+    assert rows["step", "PushPop"]["Total Range Time (ns)"] == 1000
+
+
+def test_work_of_other_threads_is_not_projected(make_session, report_json):
+    session = make_session(
+        {
+            "tx": {"start_ns": [0], "duration_ns": [100], "name": ["r"], "process_id": 1, "thread_id": 1, "style": "PushPop"},
+            "api": {"start_ns": [10, 20], "duration_ns": [1, 1], "name": ["l", "l"], "process_id": 1, "thread_id": [1, 2],
+                    "correlation_id": [1, 2]},
+            "kernel": {"start_ns": [50, 500], "duration_ns": [5, 5], "name": ["k", "k"], "process_id": 1,
+                       "correlation_id": [1, 2]},
+        }
+    )  # fmt: skip
+    (row,) = report_json(session, "tx_gcu_proj_sum")
+    assert (row["Total GCU Ops"], row["Total Proj Time (ns)"]) == (1, 5)
+    (row,) = report_json(session, "tx_kern_sum")
+    assert (row["Kern Inst"], row["TX Inst"], row["Total Time (ns)"]) == (1, 1, 5)
+
+
+def test_push_pop_trace_shows_the_tree(small, report_json):
+    rows = report_json(small, "tx_pushpop_trace")
+    assert [(row["Name"], row["Lvl"], row["ParentId"], row["RangeStack"]) for row in rows] == [
+        ("step", 0, None, ":1"), ("model:fwd", 1, 1, ":1:2"), ("bwd", 1, 1, ":1:3"),
+    ]  # fmt: skip
+    assert (rows[0]["DurChild (ns)"], rows[0]["DurNonChild (ns)"], rows[0]["NumChild"]) == (300, 700, 2)
+
+
+def test_trace_reports_list_every_event(small, report_json):
+    assert [row["Name"] for row in report_json(small, "api_trace")] == ["launch"] * 3 + ["sync"]
+    assert [row["Range"] for row in report_json(small, "tx_trace")] == ["step", "model:fwd", "mark", "bwd", "bwd"]
+
+
+def test_counters_and_allocations(make_session, report_json):
+    session = make_session(
+        {
+            "counter": {"start_ns": [0, 10, 20], "name": ["loss"] * 3, "value": [3.0, 1.0, 2.0], "process_id": 1},
+            "memory": {"start_ns": [0, 5], "name": ["alloc", "free"], "size_bytes": [2_000_000, -1_000_000],
+                       "device_type": "gcu", "device_id": 0, "process_id": 1, "allocated_bytes": [2_000_000, 1_000_000]},
+        }
+    )  # fmt: skip
+    (row,) = report_json(session, "counter_sum")
+    assert (row["Count"], row["Min"], row["Max"], row["First"], row["Last"]) == (3, 1.0, 3.0, 3.0, 2.0)
+    (row,) = report_json(session, "memory_sum")
+    assert (row["Allocs"], row["Frees"], row["Allocated (MB)"], row["Peak (MB)"]) == (1, 1, 2.0, 2.0)
