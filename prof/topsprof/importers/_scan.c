@@ -400,6 +400,13 @@ static const char *number_end(const char *p) {
     return p;
 }
 
+/* Whether the number that seems to end at q may go on in text that is still to come: "1", "1." and "1e-" all may. */
+static bool may_go_on(const Scanner *s, const char *q) {
+    if (s->final) return false;
+    while (q < s->end && (*q == '.' || *q == 'e' || *q == 'E' || *q == '+' || *q == '-')) q++;
+    return q >= s->end;
+}
+
 /* Number text times 10^shift as int64, rounded half up in magnitude. False when it doesn't fit or is no number.
  * exact: whether nothing was rounded away. */
 static bool scaled(const char *p, size_t n, int shift, int64_t *out, bool *exact) {
@@ -571,7 +578,7 @@ static int copy_value(Scanner *s, const char **pp, Bytes *out, int depth) {
     default: {
         const char *q = number_end(p);
         if (q) {
-            if (q >= s->end && !s->final) return MORE;
+            if (may_go_on(s, q)) return MORE;
             if (!bytes_put(out, p, (size_t)(q - p))) return memory_gone(s);
             p = q;
             break;
@@ -599,7 +606,7 @@ static int read_scalar(Scanner *s, const char **pp, Text *text, char *kind) {
     }
     const char *q = number_end(p);
     if (q) {
-        if (q >= s->end && !s->final) return MORE;
+        if (may_go_on(s, q)) return MORE;
         *text = (Text){p, (size_t)(q - p), true};
         *kind = 'n';
         *pp = q;
@@ -1247,7 +1254,7 @@ static PyObject *scanner_finish(Scanner *s, PyObject *unused) {
     if (s->state == EVENTS || s->state == LOST) issue_now(s, MISSING_BRACKET, s->buffer.data + s->done);
     else if (s->state == TOP && !s->issues[TRUNCATED_METADATA])
         issue_now(s, TRUNCATED_METADATA, s->buffer.data + s->done);
-    if (!s->any_events && !s->issues[NO_EVENTS]) issue_now(s, NO_EVENTS, s->buffer.data);
+    if (!s->any_events && !s->issues[NO_EVENTS]) issue_now(s, NO_EVENTS, s->buffer.data + s->buffer.size);
     return PyLong_FromUnsignedLong(s->rows);
 }
 
@@ -1295,7 +1302,7 @@ static PyObject *scanner_strings(Scanner *s, PyObject *arg) {
     }
     const int64_t *ends = (const int64_t *)s->strings.ends.data;
     int64_t start = first ? ends[first - 1] : 0, end = s->strings.count ? ends[s->strings.count - 1] : 0;
-    return Py_BuildValue("(Ly#y#)", (long long)start, (const char *)(ends ? ends + first : NULL),
+    return Py_BuildValue("(Ly#y#)", (long long)start, ends ? (const char *)(ends + first) : "",
                          (Py_ssize_t)((s->strings.count - (size_t)first) * sizeof(int64_t)),
                          s->strings.text.data ? s->strings.text.data + start : "", (Py_ssize_t)(end - start));
 }
