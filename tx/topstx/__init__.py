@@ -1,0 +1,106 @@
+"""TopsTX: annotations for programs. Ranges, marks and counters, recorded when a profiler listens and nearly free when none does.
+
+    import topstx
+
+    @topstx.annotate()                         # a range around each call, named after the function
+    def load(path): ...
+
+    with topstx.annotate("step", color="blue", payload=7):
+        topstx.mark("halfway")
+
+    queue = topstx.counter("queue", "items")
+    queue.sample(3)
+
+    io = topstx.get_domain("io")               # a group of its own
+    io.push_range("read"); io.pop_range()
+
+Record with `topsprof run -- python program.py`, or with `topstx.capture()` from within. Arguments are nvtx's; the spellings
+`range_push`, `range_pop`, `range_start`, `range_end` work too. TOPSTX_DISABLE=1 in the environment turns everything into no-ops.
+No call raises because recording fails, and nothing that a call returns should steer the program.
+"""
+
+from __future__ import annotations
+
+import os
+
+from topstx._backend import choose as _choose
+from topstx._process import Follower as _Follower
+from topstx._version import VERSION as __version__
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+__all__ = [
+    "Counter",
+    "Domain",
+    "__version__",
+    "annotate",
+    "backend",
+    "capture",
+    "counter",
+    "end_range",
+    "get_domain",
+    "include_dir",
+    "is_recording",
+    "mark",
+    "pop_range",
+    "push_range",
+    "range_end",
+    "range_pop",
+    "range_push",
+    "range_start",
+    "set_process_name",
+    "set_thread_name",
+    "start_range",
+]
+
+_recorder, _reason = _choose()
+_follower = _Follower(_recorder, _reason)
+
+annotate = _recorder.annotate
+push_range = range_push = _recorder.push_range
+pop_range = range_pop = _recorder.pop_range
+mark = _recorder.mark
+start_range = range_start = _recorder.start_range
+end_range = range_end = _recorder.end_range
+Domain = _recorder.Domain
+Counter = _recorder.Counter
+get_domain = _recorder.get_domain
+counter = _recorder.counter
+set_thread_name = _recorder.set_thread_name
+is_recording = _recorder.is_recording
+
+
+def set_process_name(name: str) -> None:
+    """Name this process in the recording."""
+    _recorder.process_entry("name", str(name))
+
+
+def backend() -> str:
+    """What records in this process: "c" (the extension), "twin" (its equal in Python), or "off"."""
+    return _recorder.NAME
+
+
+def include_dir() -> str:
+    """The folder of `topstx.h`, for compilers of C and C++ programs."""
+    return os.path.join(os.path.dirname(__file__), "recorder", "include")  # noqa: PTH118, PTH120 - pathlib is too heavy here
+
+
+def capture(output: str | os.PathLike[str] | None = None) -> AbstractContextManager[Path | None]:
+    """Record this process and its children for the length of a `with` block, which gets the session's path.
+
+    `output` names the session folder (".topsprof" is appended where missing), by default the lowest free reportN.topsprof. Inside a
+    session that is being recorded already the block belongs to that one. With TOPSTX_DISABLE nothing is recorded and the
+    block gets None.
+
+    Raises FileExistsError when the folder exists, RuntimeError when tops-kit is missing or its collector doesn't start.
+    """
+    from topstx._capture import capture as block
+
+    return block(_recorder, _follower, output)
+
+
+if os.environ.get("TOPSTX_SESSION"):
+    _follower.enter(os.environ["TOPSTX_SESSION"])

@@ -6,10 +6,10 @@
     provider = TracerProvider()
     provider.add_span_processor(TopsTXSpanProcessor())
 
-A span is a range from its start to its end, of the thread and context that started it; it may end in any. The range's
-payload is a dict of the span's ids and of the attributes that it had at its start. Attributes that came later are a
-mark "NAME: attributes" at its end, events are marks at their time. A span of status ERROR is a range that an error
-left, under the type of the exception that the span recorded last.
+A span is a range from its start to its end, of the thread and context that started it; it may end in any. The
+range's payload is a dict of the span's ids and of the attributes that it had at its start. Attributes that came
+later are a mark "NAME: attributes" at its end, events are marks at their time. A span of status ERROR is a range
+that an error left, under the type of the exception that the span recorded last.
 
 Importing this module imports OpenTelemetry; `topstx` itself never does.
 """

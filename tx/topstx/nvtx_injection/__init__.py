@@ -1,48 +1,47 @@
 """Programs that are annotated with NVTX (the Python package `nvtx`, or any C program) are recorded unchanged.
 
-NVTX version 3 loads, at its first call, the library that NVTX_INJECTION64_PATH names. Ours (`_nvtx.c`) writes the records of
-topstx.h into the session. It is a plain shared library; it is shipped with the wheel where a compiler built it, and `build`
-makes it elsewhere.
+NVTX version 3 loads, at its first call, the library that NVTX_INJECTION64_PATH names. Ours (`_nvtx.c`) writes
+the records of topstx.h into the session. It is a plain shared library; the wheel has it where a compiler was at
+hand, and `build` makes it elsewhere.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from pathlib import Path
 
-_HERE = os.path.dirname(os.path.abspath(__file__))
-_SOURCE = os.path.join(_HERE, "_nvtx.c")
 VARIABLE = "NVTX_INJECTION64_PATH"
+_HERE = Path(__file__).resolve().parent
 
 
 def library_path() -> str | None:
-    """The library's absolute path, or None where it was not built. Any build serves: it does not depend on a Python."""
-    try:
-        names = sorted(os.listdir(_HERE))
-    except OSError:
-        return None
-    found = [name for name in names if name.startswith("_nvtx.") and name.endswith(".so")]
-    return os.path.join(_HERE, found[0]) if found else None
+    """The library's absolute path, or None where it was not built. Any build serves: it depends on no Python."""
+    return next((str(path) for path in sorted(_HERE.glob("_nvtx.*so"))), None)
 
 
-def environment(session: str, base: dict[str, str] | None = None) -> dict[str, str]:
-    """The variables that record a program's NVTX calls into the session folder `session` (absolute).
+def environment(session: str | Path, base: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The variables that record a program's NVTX calls into the session folder `session`.
 
-    Empty where there is no library, and where `base` (the program's environment) names a tool of its own: that one stays.
+    Empty where there is no library, and where `base` (the program's environment) names a tool: that one stays.
     """
     path = library_path()
     if path is None or (base or {}).get(VARIABLE, path) != path:
         return {}
-    return {VARIABLE: path, "TOPSTX_SESSION": session}
+    return {VARIABLE: path, "TOPSTX_SESSION": str(Path(session).absolute())}
 
 
-def build(folder: str, compiler: str | None = None) -> str:
-    """Compile the library into `folder` and return its path. Raises OSError or subprocess.CalledProcessError."""
+def build(folder: str | Path, compiler: str | None = None) -> str:
+    """Compile the library into `folder` and return its path. Raises OSError or subprocess.CalledProcessError.
+
+    `compiler` is a command, with options if need be; None takes CC, or `cc`.
+    """
     import shlex
     import subprocess
 
-    target = os.path.join(folder, "_nvtx.so")
-    include = os.path.join(os.path.dirname(_HERE), "recorder", "include")
+    target = Path(folder) / "_nvtx.so"
     command = shlex.split(compiler or os.environ.get("CC") or "cc")
     flags = ["-O2", "-std=gnu11", "-fPIC", "-shared", "-fvisibility=hidden", "-Wl,-z,nodelete", "-pthread"]
-    subprocess.run([*command, *flags, f"-I{include}", _SOURCE, "-o", target], check=True)
-    return target
+    include = f"-I{_HERE.parent / 'recorder' / 'include'}"
+    subprocess.run([*command, *flags, include, str(_HERE / "_nvtx.c"), "-o", str(target)], check=True)
+    return str(target)

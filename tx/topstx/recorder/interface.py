@@ -21,7 +21,9 @@ Ranges
   recording is off and their pops cancel out: they close nothing that was pushed before.
 - `annotate` objects close the very slot they opened, in any order, in any thread or task (a finish in another thread goes to the
   shared ring). An `annotate` object may be entered again while open (recursion, threads): each entry has its own slot.
-  `__exit__` with an exception sets TOPSTX_FLAG_ERROR and MORE_ERROR (type name), and returns False/None.
+  `__exit__` with an exception sets TOPSTX_FLAG_ERROR and MORE_ERROR (type name, no module), and returns None. GeneratorExit is no error.
+  `contextlib.ExitStack` calls `type(x).__enter__(x)`: that works as well.
+- Arguments are checked alike while recording is on and off: an unknown keyword or one too many is a TypeError always.
 - start/end ranges live in the process's shared ring (`ring_header.shared == 1`), a THREAD record before each change of thread there;
   the record's thread is the one that began it, MORE_END_TID the one that ended it when it differs.
 - Armed recording (control.recording == ARMED): a range whose message equals capture_name, in domain capture_domain, switches
@@ -51,6 +53,14 @@ class Annotate(Protocol):
     plain function gets the back end's own fast wrapper. `staticmethod` and `classmethod` objects are unwrapped and rewrapped.
     """
 
+    def __init__(
+        self,
+        message: object = None,
+        color: object = None,
+        domain: object = None,
+        category: object = None,
+        payload: object = None,
+    ) -> None: ...
     def __enter__(self) -> Annotate: ...
     def __exit__(self, kind: type[BaseException] | None, value: object, traceback: object) -> None: ...
     def __call__(self, func: F) -> F: ...
@@ -70,6 +80,7 @@ class Domain(Protocol):
 
     name: str
 
+    def __init__(self, name: str | None = None) -> None: ...
     def push_range(
         self, message: object = None, color: object = None, category: object = None, payload: object = None
     ) -> None: ...

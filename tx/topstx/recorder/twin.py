@@ -62,8 +62,18 @@ def push_range(
     payload: object = None,
 ) -> None:
     process = _current.process
-    if process is not None:
-        _push(process, message, color, "" if domain is None else _domain_name(domain), category, payload)
+    if process is None:
+        return
+    if color is domain is category is payload is None and process.recording[0] == _ON:
+        try:  # the usual case, without a further call
+            name, writer = process.names[message], process.local.writer
+        except (KeyError, AttributeError, TypeError):
+            pass
+        else:
+            if not process.default_attr:
+                writer.begin(name, 0, "", _PUSHED, b"")
+                return
+    _push(process, message, color, "" if domain is None else _domain_name(domain), category, payload)
 
 
 def pop_range(domain: object = None) -> None:
@@ -75,7 +85,12 @@ def pop_range(domain: object = None) -> None:
 def _push(
     process: Process, message: object, color: object, domain: str, category: object, payload: object
 ) -> None:
-    if process.recording[0] != _ON and not process.begins_capture(message, domain):
+    flags = _PUSHED
+    if process.recording[0] == _ON:
+        pass
+    elif process.begins_capture(message, domain):
+        flags |= _CAPTURE
+    else:
         # Not recorded. Above an open range it is noted, so that its pop does not close that one.
         writer: Writer | None = getattr(process.local, "writer", None)
         stack = writer and writer.stacks.get(writer.cell[0])
@@ -83,7 +98,7 @@ def _push(
             stack.append((HIDDEN, 0, 0, 0, domain, _PUSHED, b"", stack, writer))
             stack.hidden += 1
         return
-    _begin(process, message, color, domain, category, payload, _PUSHED)
+    _begin(process, message, color, domain, category, payload, flags)
 
 
 def _pop(process: Process, domain: str) -> None:

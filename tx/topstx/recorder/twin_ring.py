@@ -30,7 +30,12 @@ if TYPE_CHECKING:
 
 _HEADER = Struct(layout.RING_FORMAT)
 _RECORD_WORDS = Struct("<4Q")
-_OPEN_REST = Struct(layout.OPEN_FORMAT.replace("<QQ", "<Q"))  # all but begin_tick, which is stored last
+_pack_record = _RECORD_WORDS.pack_into
+_now = time.monotonic_ns
+# An open slot is written in parts: the middle, then the payload if there is one, then begin_tick.
+_pack_open_middle = Struct("<QIIIIHBB").pack_into
+_OPEN_PAYLOAD = Struct("<BB14s")
+_PAYLOAD_AFTER_BEGIN = layout.OPEN_OFFSET["payload"] - 8
 _MORE = Struct(layout.MORE_FORMAT)
 
 # Places of header fields in 8-byte words.
@@ -50,6 +55,7 @@ _RETRY = 256  # after a thread got no ring, each so many records it tries again
 _PAUSE_FIRST_S, _PAUSE_LAST_S = 0.0002, 0.005
 _HEARTBEAT_LOST_NS = 1_000_000_000
 _KIND_SHIFT, _FLAGS_SHIFT, _DEPTH_SHIFT = 48, 56, 32
+_RANGE_BITS = layout.KIND_RANGE << _KIND_SHIFT
 
 HIDDEN = -1  # a pushed range that is not recorded; it only pairs with its pop
 UNLISTED = -2  # a range that found no place in an open table; it is recorded if it ends
@@ -197,13 +203,23 @@ class Writer:
 
     def begin(self, name: int, attr: int, domain: str, flags: int, payload: bytes) -> Open:
         """Open a range in the current context. `payload` is in the form of MORE data."""
-        stack = self.stacks.get(self.cell[0])
+        context = self.cell[0]
+        stack = self.stacks.get(context)
         if stack is None:
-            stack = self._new_stack(self.cell[0])
+            stack = self._new_stack(context)
         depth = len(stack) - stack.hidden
         if depth > 0xFFFF:  # noqa: PLR1730 - cheaper than min()
             depth = 0xFFFF
-        opened = self.place(stack, name, attr, depth, domain, flags, payload)
+        if payload or not self.free:
+            opened = self.place(stack, name, attr, depth, domain, flags, payload)
+        else:  # place(), spelled out for the usual case
+            slot = self.free.pop()
+            place = self._open_words + (slot << 3)
+            task = stack.task
+            _pack_open_middle(self.raw, (place << 3) + 8, context, name, attr, stack.tid, task, depth, 1, flags)
+            self.words[place] = begin = _now()
+            tail = attr | depth << 32 | _RANGE_BITS
+            opened = (slot, begin, name | task << 32, tail, domain, flags, payload, stack, self)
         stack.append(opened)
         return opened
 
@@ -211,43 +227,33 @@ class Writer:
         self, stack: Stack, name: int, attr: int, depth: int, domain: str, flags: int, payload: bytes
     ) -> Open:
         """Note an open range in the open table, where a reader finds it if the process dies."""
-        free = self.free
-        if not free and not self._more_open_slots():
+        task = stack.task
+        if not self.free and not self._more_open_slots():
             slot, begin = UNLISTED, time.monotonic_ns()
         else:
-            slot = free.pop() if free else self.free.pop()
-            place = self._open_words + slot * 8
-            _OPEN_REST.pack_into(
-                self.raw,
-                place * 8 + 8,
-                stack.context,
-                name,
-                attr,
-                stack.tid,
-                stack.task,
-                depth,
-                layout.KIND_RANGE,
-                flags,
-                0,
-                0,
-                0,
-                _payload_begin(payload) if payload else b"",
-            )
+            slot = self.free.pop()
+            place = self._open_words + (slot << 3)
+            at = (place << 3) + 8
+            # The slot's last fields are ours and unused, and its payload is empty unless there is one.
+            kind = layout.KIND_RANGE
+            _pack_open_middle(self.raw, at, stack.context, name, attr, stack.tid, task, depth, kind, flags)
+            if payload:
+                _OPEN_PAYLOAD.pack_into(self.raw, at + _PAYLOAD_AFTER_BEGIN, *_payload_begin(payload))
             begin = time.monotonic_ns()
             self.words[place] = begin
-        tail = attr | depth << _DEPTH_SHIFT | layout.KIND_RANGE << _KIND_SHIFT
-        return slot, begin, name | stack.task << 32, tail, domain, flags, payload, stack, self
+        tail = attr | depth << _DEPTH_SHIFT | _RANGE_BITS
+        return slot, begin, name | task << 32, tail, domain, flags, payload, stack, self
 
     def end(self, opened: Open, flags: int, more: bytes) -> None:
         """Record a range that this writer opened and whose stack no longer holds it."""
-        now = time.monotonic_ns()
-        slot, begin, name_task, tail = opened[:4]
+        now = _now()
+        slot, begin, name_task, tail, _, _, payload, _, _ = opened
         if more:
             self.put(begin, now, name_task, tail | flags << _FLAGS_SHIFT, more)
         elif self.head < self.limit or self._room(1):
             head = self.head
             self.head = head + 1
-            _RECORD_WORDS.pack_into(
+            _pack_record(
                 self.raw,
                 self._record_offset + ((head & self.mask) << 5),
                 begin,
@@ -257,15 +263,20 @@ class Writer:
             )
             self.words[HEAD] = self.head
             self.words[LAST_TICK] = now
-        self.release(slot)
+        if slot < 0:
+            return
+        if payload:
+            self.release(slot)
+        else:
+            self.words[self._open_words + (slot << 3)] = 0
+            self.free.append(slot)
 
     def release(self, slot: int) -> None:
-        """Free an open slot.
-
-        The record is out already: a kill in between shows the range twice, never not at all.
-        """
+        """Free an open slot, after its record is out: a kill in between shows the range twice, not never."""
         if slot >= 0:
-            self.words[self._open_words + slot * 8] = 0
+            place = self._open_words + (slot << 3)
+            self.words[place] = 0
+            _OPEN_PAYLOAD.pack_into(self.raw, (place << 3) + 8 + _PAYLOAD_AFTER_BEGIN, 0, 0, b"")
             self.free.append(slot)
 
     # -- records --------------------------------------------------------------------------------------------
@@ -445,10 +456,10 @@ class Writer:
         return True
 
 
-def _payload_begin(more: bytes) -> bytes:
-    """The form of topstx_open.payload: {tag, bytes, up to 14 bytes} from {tag, u16 length, bytes}."""
+def _payload_begin(more: bytes) -> tuple[int, int, bytes]:
+    """The fields of topstx_open.payload, {tag, bytes, up to 14 bytes}, from {tag, u16 length, bytes}."""
     data = more[3:17]
-    return bytes((more[0], len(data))) + data
+    return more[0], len(data), data
 
 
 def _more_slots(more: bytes) -> bytes:

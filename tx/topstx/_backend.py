@@ -1,0 +1,57 @@
+"""Which recorder serves this Python: the C extension, its twin in Python, or none; and why."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from topstx.recorder.interface import Backend
+
+
+def flag(name: str) -> bool:
+    """Is the environment variable set to something other than nothing and "0"?"""
+    return os.environ.get(name, "") not in ("", "0")
+
+
+def _off(reason: str, *, told: bool) -> tuple[Backend, str]:
+    from topstx import _off as off
+
+    if told and os.environ.get("TOPSTX_SESSION"):
+        print(f"topstx: {reason}", file=sys.stderr)
+    backend: Backend = off  # type: ignore[assignment]
+    return backend, reason
+
+
+def choose() -> tuple[Backend, str]:
+    """The back end, and why it is not the C extension ("" when it is).
+
+    TOPSTX_DISABLE turns all off; TOPSKIT_PURE=1 takes the twin; TOPSKIT_REQUIRE_C=1 raises ImportError where the extension can't be
+    imported (a build that must not fall back unseen).
+    """
+    if flag("TOPSTX_DISABLE"):
+        return _off("TOPSTX_DISABLE is set", told=False)
+    if "t" in getattr(sys, "abiflags", ""):
+        return _off("nothing is recorded: free-threaded builds of Python are not supported", told=True)
+    pure = flag("TOPSKIT_PURE")
+    reason = "TOPSKIT_PURE is set" if pure else ""
+    if not pure:
+        try:
+            from topstx.recorder import _crec
+
+            c: Backend = _crec
+            return c, ""
+        except ImportError as error:
+            if flag("TOPSKIT_REQUIRE_C"):
+                raise
+            reason = str(error)
+    if "subinterpreter" in reason:
+        return _off(f"nothing is recorded: {reason}", told=True)
+    try:
+        from topstx.recorder import twin
+
+        backend: Backend = twin
+    except ImportError as error:
+        return _off(f"nothing is recorded: {reason}; {error}", told=True)
+    return backend, reason
