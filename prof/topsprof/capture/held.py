@@ -8,11 +8,12 @@ import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from topsprof.capture.program import EXIT_NOT_EXECUTABLE, EXIT_NOT_FOUND, Program, ProgramError
 
-_SHELL = "/bin/sh"
+_SHELL: Final = "/bin/sh"
+_LENGTH_BYTES: Final = 8
 
 
 class HeldProgram:
@@ -39,7 +40,7 @@ class HeldProgram:
     def release(self, environ: Mapping[str, str]) -> None:
         """Let it run with `environ`. Raises ProgramError when the exec fails; the child is gone then."""
         packed = b"\0".join(os.fsencode(f"{key}={value}") for key, value in environ.items())
-        _write_all(self._gate, packed or b"\0")
+        _write_all(self._gate, len(packed).to_bytes(_LENGTH_BYTES, "little") + packed)
         os.close(self._gate)
         code = b""
         while chunk := os.read(self._failure, 64):
@@ -65,10 +66,8 @@ def _become(program: Program, gate: int, failure: int) -> NoReturn:
             signal.signal(number, signal.SIG_DFL)
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
-        packed = b""
-        while chunk := os.read(gate, 65536):
-            packed += chunk
-        if not packed:  # cancelled
+        packed = _read_message(gate)
+        if packed is None:  # cancelled
             os._exit(0)
         environ = dict(entry.split(b"=", 1) for entry in packed.split(b"\0") if b"=" in entry)
         try:
@@ -83,6 +82,22 @@ def _become(program: Program, gate: int, failure: int) -> NoReturn:
         os.write(failure, str(code).encode())
     finally:
         os._exit(EXIT_NOT_FOUND)
+
+
+def _read_message(descriptor: int) -> bytes | None:
+    """What `release` sent. It has a length, as other children of our parent may hold the pipe open."""
+    length = int.from_bytes(
+        os.read(descriptor, _LENGTH_BYTES) or b"\xff" * _LENGTH_BYTES, "little", signed=True
+    )
+    if length < 0:
+        return None
+    data = b""
+    while len(data) < length:
+        chunk = os.read(descriptor, min(length - len(data), 65536))
+        if not chunk:
+            return None
+        data += chunk
+    return data
 
 
 def _start_error(program: Program, code: int) -> ProgramError:

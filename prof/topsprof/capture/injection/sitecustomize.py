@@ -49,34 +49,6 @@ class TopstxFinder(object):
         return None
 
 
-def _watch_the_end(note_exit):
-    """Let the recorder know how this process ends where Python's own shutdown does not run."""
-    leave, execv, execve = os._exit, os.execv, os.execve
-
-    def _exit(status):
-        note_exit(1, status)
-        leave(status)
-
-    def watched_execv(path, argv):
-        note_exit(2, 0)
-        try:
-            execv(path, argv)
-        finally:
-            note_exit(0, 0)
-
-    def watched_execve(path, argv, env):
-        note_exit(2, 0)
-        try:
-            execve(path, argv, env)
-        finally:
-            note_exit(0, 0)
-
-    for ours, theirs in ((_exit, leave), (watched_execv, execv), (watched_execve, execve)):
-        ours.__name__ = ours.__qualname__ = theirs.__name__
-        ours.__doc__ = theirs.__doc__
-        setattr(os, theirs.__name__, ours)
-
-
 def _record():
     """Attach the recorder to the session that the environment names."""
     session = os.environ.get("TOPSTX_SESSION")
@@ -88,11 +60,7 @@ def _record():
     root = os.environ.get("TOPSTX_INJECTED_ROOT")
     if root:
         sys.meta_path.append(TopstxFinder(root, os.environ.get("TOPSTX_EXTENSIONS", "")))
-    import topstx
-
-    note_exit = getattr(getattr(topstx, "_backend", None), "note_exit", None)
-    if note_exit is not None:
-        _watch_the_end(note_exit)
+    import topstx  # noqa: F401 - it attaches to TOPSTX_SESSION
 
 
 def _note(session, text):
