@@ -65,7 +65,7 @@ def session_of_ten_million() -> Path:
     if not (path / "session.json").exists():
         partial = path.with_name("part.topsprof")
         measure.run_child(measure.python("-m", "benchmarks.synthetic", str(partial), str(_TX), str(_KERNELS)))
-        measure.run_child(measure.python("-m", "tops_kit.session.compact", str(partial)))
+        measure.run_child(measure.python("-m", "tops_kit.session.compaction", str(partial)))
         partial.rename(path)
     return path
 

@@ -56,7 +56,7 @@ def _chrome_json(folder: Path) -> tuple[float, float, float]:
 
 
 def _compaction(session: Path) -> Iterator[Row]:
-    usage = measure.run_child(measure.python("-m", "tops_kit.session.compact", str(session)))
+    usage = measure.run_child(measure.python("-m", "tops_kit.session.compaction", str(session)))
     millions = _ROWS / 1e6
     yield compare(
         "compaction with lanes and pyramid, per 1 M rows", "s", usage.wall_s / millions, None, "", bar=0.5,

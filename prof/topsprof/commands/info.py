@@ -36,48 +36,26 @@ def run(args: argparse.Namespace) -> int:
 
 def describe(session: Session) -> dict[str, Any]:
     """What a session is and holds, as JSON values. Times in ns, sizes in bytes."""
-    info = session.info
-    counts = session.tables()
-    processes = _records(session, "process", counts)
-    return {
-        "path": str(session.path),
-        "kind": info["kind"],
-        "status": "recording" if session.live else info["status"],
-        "format": ".".join(map(str, info["format"])),
-        "created_ns": info.get("created_ns"),
-        "command": info["command"],
-        "host": info.get("host"),
-        "system": info.get("system"),
-        "start_ns": session.start_ns,
-        "end_ns": session.end_ns,
-        "duration_ns": session.end_ns - session.start_ns,
-        "attributes": info["attributes"],
+    from tops_kit.session import info
+
+    facts = info(session.path)
+    ledger = session.ledger
+    processes = _records(session, "process", facts["tables"])
+    return facts | {
         "recorders": sorted({str(process["recorder"]) for process in processes if process.get("recorder")}),
         "processes": processes,
-        "devices": _records(session, "device", counts),
-        "tables": {
-            name: {"rows": rows, "bytes": _table_bytes(session, name)} for name, rows in counts.items()
-        },
-        "bytes": sum(file.stat().st_size for file in session.path.rglob("*") if file.is_file()),
-        "ledger": {
-            "clean": session.ledger.clean,
-            "lines": session.ledger.lines(),
-            "entries": session.ledger.to_json(),
-        },
+        "devices": _records(session, "device", facts["tables"]),
+        "ledger": {"clean": ledger.clean, "lines": ledger.lines(), "entries": ledger.to_json()},
     }
 
 
-def _records(session: Session, table: str, counts: dict[str, int]) -> list[dict[str, Any]]:
-    if not counts.get(table):
+def _records(session: Session, table: str, tables: dict[str, Any]) -> list[dict[str, Any]]:
+    if table not in tables:
         return []
     return [
         {key: value for key, value in row.items() if value is not None}
         for row in session.table(table).to_pylist()
     ]
-
-
-def _table_bytes(session: Session, table: str) -> int:
-    return sum(file.stat().st_size for segment in session.segments(table) for file in segment.path.iterdir())
 
 
 def text(facts: dict[str, Any]) -> str:
@@ -89,12 +67,13 @@ def text(facts: dict[str, Any]) -> str:
         if created is None
         else datetime.fromtimestamp(created / 1e9, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     )
+    status = "being written" if facts["live"] else facts["status"]
     rows: list[tuple[str, str]] = [
-        ("kind", f"{facts['kind']}, {facts['status']}, format {facts['format']}"),
+        ("kind", f"{facts['kind']}, {status}, format {facts['format']}"),
         ("made", " on ".join(filter(None, (when, facts["host"])))),
         ("command", shlex.join(map(str, facts["command"]))),
         ("time", f"{facts['duration_ns'] / 1e9:.6f} s from {facts['start_ns']} to {facts['end_ns']} ns"),
-        ("size", terminal.size_text(facts["bytes"])),
+        ("size", terminal.size_text(facts["size_bytes"])),
         ("recorder", ", ".join(facts["recorders"])),
     ]
     rows += [
@@ -105,7 +84,7 @@ def text(facts: dict[str, Any]) -> str:
     lines += _processes(facts["processes"]) + _devices(facts["devices"])
     if facts["tables"]:
         body = [
-            (name, f"{table['rows']:,}", terminal.size_text(table["bytes"]))
+            (name, f"{table['rows']:,}", terminal.size_text(table["size_bytes"]))
             for name, table in facts["tables"].items()
         ]
         lines += ["", "tables", terminal.table([("name", "rows", "size"), *body], right=(1, 2), indent="  ")]

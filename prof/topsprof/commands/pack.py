@@ -24,17 +24,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Pack a session."""
-    from tops_kit.session.pack import pack
-
+    from tops_kit.session import pack
     from topsprof.opening import open_session
 
     session = open_session(args.session)
     target = Path(args.output or session.path.name.removesuffix(".topsprof") + SUFFIX)
     if target.is_dir():
         raise UserError(f"{target} is a folder: name a file with -o")
-    if target.exists() and not args.force_overwrite:
-        raise UserError(f"{target} exists: add --force-overwrite to replace it")
-    pack(session.path, target)
+    pack(session.path, target, overwrite=args.force_overwrite)
     rows = sum(session.tables().values())
     size = target.stat().st_size
     each = f", {size / rows:.1f} bytes a row" if rows else ""

@@ -137,7 +137,9 @@ def _write_parquet(result: duckdb.DuckDBPyConnection, target: Path) -> None:
 
     partial = target.with_name(target.name + ".part")
     try:
-        reader = getattr(result, "to_arrow_reader", result.fetch_record_batch)(1 << 20)
+        # called fetch_record_batch before DuckDB 1.4
+        read = getattr(result, "to_arrow_reader", None) or result.fetch_record_batch
+        reader = read(1 << 20)
         with pq.ParquetWriter(partial, reader.schema, compression="zstd") as writer:
             for batch in reader:
                 writer.write_batch(batch)

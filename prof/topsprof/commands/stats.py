@@ -197,6 +197,9 @@ def _plan(
     overwrite: bool,
 ) -> list[_Job]:
     """Which reports go where. Neighbours on one output and in one format stay together, as one JSON object does."""
+    if not chosen:  # a program that asked for JSON gets an object all the same
+        path = None if outputs[0] in ("-", ".") else Path(outputs[0])
+        return [_Job(path, "json", (), overwrite)] if formats[0] == "json" else []
     placed: list[tuple[str, str, tuple[str, Report]]] = []
     for index, item in enumerate(chosen):
         placed.append((outputs[min(index, len(outputs) - 1)], formats[min(index, len(formats) - 1)], item))

@@ -23,31 +23,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Unpack a session."""
-    import shutil
-
-    from tops_kit.session.pack import unpack
+    from tops_kit.session import unpack
 
     source = Path(args.file)
     if not source.is_file():
         raise UserError(f"{source}: no such file; give what `topsprof pack` wrote")
     name = args.output or source.name.removesuffix(SUFFIX)
-    target = Path(name if name.endswith(".topsprof") else name + ".topsprof")
-    if target.exists():
-        if not args.force_overwrite:
-            raise UserError(f"{target} exists: add --force-overwrite to replace it")
-        if not (target / "session.json").is_file():
-            raise UserError(f"{target} exists and is not a session; choose another -o")
-    # beside its place first: a damaged file must not cost the session that stands there
-    partial = target.with_name(f"{target.name}.part")
-    shutil.rmtree(partial, ignore_errors=True)
-    try:
-        unpack(source, partial)
-        if target.exists():
-            shutil.rmtree(target)
-        partial.rename(target)
-    except OSError as error:
-        raise UserError(f"{target}: {error.strerror or error}; free space or choose another -o") from error
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+    target = unpack(
+        source, name if name.endswith(".topsprof") else name + ".topsprof", overwrite=args.force_overwrite
+    )
     terminal.note(f"wrote {target}")
     return 0

@@ -1,0 +1,78 @@
+"""`topsprof info`, `pack` and `unpack`."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tops_kit.session import Session, SessionWriter
+from topsprof.cli import main
+
+
+@pytest.mark.smoke
+def test_info_says_what_a_session_holds(small, capsys, epoch):
+    assert main(["info", str(small.path), "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert (facts["kind"], facts["status"], facts["command"]) == ("import", "complete", ["made"])
+    assert (facts["start_ns"], facts["duration_ns"]) == (epoch, 1200)
+    assert facts["tables"]["kernel"]["rows"] == 4 and facts["tables"]["kernel"]["size_bytes"] > 0
+    assert facts["ledger"]["clean"] is True
+    assert facts["devices"] == [{"process_id": 1, "device_id": 0, "name": "GCU S60", "kind": "gcu"}]
+
+
+def test_info_for_people(small, capsys):
+    assert main(["info", str(small.path)]) == 0
+    out = capsys.readouterr().out
+    assert "GCU S60" in out and "ledger: clean" in out and "kernel" in out
+
+
+def test_info_of_a_recording_with_processes_and_losses(tmp_path, capsys):
+    path = tmp_path / "r.topsprof"
+    with SessionWriter.create(path, command=["python", "a b.py"], attributes={"clock": "tsc"}) as writer:
+        writer.append("process", {"process_id": [7, 8], "pid": [7, 8], "name": ["python", "worker"],
+                                  "recorder": ["C", "twin"], "exit_status": [3, -9]})  # fmt: skip
+        writer.ledger.count("process:8", "dropped:ring_full", 5)
+    assert main(["info", str(path)]) == 0
+    out = capsys.readouterr().out
+    assert "C, twin" in out and "exit 3" in out and "signal 9" in out and "dropped 5" in out and "'a b.py'" in out
+    assert "clock:" in out
+
+
+def test_info_of_an_empty_session(tmp_path, capsys):
+    with SessionWriter.create(tmp_path / "e.topsprof"):
+        pass
+    assert main(["info", str(tmp_path / "e.topsprof")]) == 0
+    assert "empty" in capsys.readouterr().out
+
+
+def test_pack_and_unpack_give_the_session_back(small, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["pack", str(small.path), "-o", "x.topspack"]) == 0
+    assert main(["pack", str(small.path), "-o", "x.topspack"]) == 2
+    assert main(["unpack", "x.topspack", "-o", "again"]) == 0
+    again = Session.open(tmp_path / "again.topsprof")
+    assert again.tables() == small.tables()
+    for table in ("kernel", "tx"):
+        left, right = (session.table(table).to_pylist() for session in (again, small))
+        assert sorted(left, key=str) == sorted(right, key=str)
+    assert main(["unpack", "x.topspack", "-o", "again"]) == 2
+    assert main(["unpack", "x.topspack", "-o", "again", "-f"]) == 0
+
+
+def test_a_damaged_pack_costs_nothing_that_stands(small, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["pack", str(small.path), "-o", "x.topspack"]) == 0
+    data = (tmp_path / "x.topspack").read_bytes()
+    assert main(["unpack", "x.topspack", "-o", "y"]) == 0
+    capsys.readouterr()
+    (tmp_path / "x.topspack").write_bytes(data[: len(data) // 2])
+    assert main(["unpack", "x.topspack", "-o", "y", "-f"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert Session.open(tmp_path / "y.topsprof").tables() == small.tables()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [small.path.name, "x.topspack", "y.topsprof"]
+
+
+def test_missing_files_are_one_line(tmp_path, capsys):
+    assert main(["unpack", str(tmp_path / "none.topspack")]) == 2
+    assert main(["info", str(tmp_path / "none.topsprof")]) == 2
+    assert capsys.readouterr().err.count("\n") == 2
