@@ -1,6 +1,6 @@
-/* Lanes and pyramids: the two passes over a segment's rows that numpy can't do at speed.
+/* Lanes, pyramids and groups: the passes over a segment's rows that numpy can't do at speed.
  *
- * Both functions have a twin in _lanes_py.py with the same results to the bit; lanes.py chooses. They take and return
+ * All functions have a twin in _lanes_py.py with the same results to the bit; lanes.py chooses. They take and return
  * plain buffers, so that this file needs no numpy headers.
  */
 #define PY_SSIZE_T_CLEAN
@@ -515,14 +515,74 @@ done:
     return result;
 }
 
+/* ---- groups ------------------------------------------------------------------------------------------------------- */
+
+PyDoc_STRVAR(scatter_doc,
+"scatter(codes, values, counts, out)\n\n"
+"Bring values together by code, each code's in their order. codes: int32[n]; values, out: 8 bytes[n]; counts: int64 of\n"
+"how many rows each code has. ValueError when the counts are not those of the codes.");
+
+static PyObject *scatter(PyObject *self, PyObject *args)
+{
+    (void)self;
+    Py_buffer codes = {0}, values = {0}, counts = {0}, out = {0};
+    if (!PyArg_ParseTuple(args, "y*y*y*w*", &codes, &values, &counts, &out))
+        return NULL;
+    PyObject *result = NULL;
+    int64_t *place = NULL, *last = NULL;
+    Py_ssize_t n = codes.len / 4, groups = counts.len / 8;
+    if (!holds(&values, n, 8, "values") || !holds(&out, n, 8, "out"))
+        goto done;
+    place = malloc((size_t)(groups + 1) * sizeof *place);
+    last = malloc((size_t)(groups + 1) * sizeof *last);
+    if (!place || !last) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    const int32_t *code = codes.buf;
+    const uint64_t *from = values.buf;
+    uint64_t *to = out.buf;
+    int64_t sum = 0;
+    int fits = 1;
+    for (Py_ssize_t g = 0; g < groups; g++) {
+        int64_t count = ((const int64_t *)counts.buf)[g];
+        place[g] = sum;
+        if (count < 0 || count > n - sum)
+            fits = 0;
+        else
+            sum += count;
+        last[g] = sum;
+    }
+    for (Py_ssize_t i = 0; fits && i < n; i++) {
+        int32_t g = code[i];
+        if (g < 0 || g >= groups || place[g] >= last[g])
+            fits = 0;
+        else
+            to[place[g]++] = from[i];
+    }
+    if (!fits || sum != n)
+        PyErr_SetString(PyExc_ValueError, "the counts are not those of the codes");
+    else
+        result = Py_NewRef(Py_None);
+done:
+    free(place);
+    free(last);
+    PyBuffer_Release(&codes);
+    PyBuffer_Release(&values);
+    PyBuffer_Release(&counts);
+    PyBuffer_Release(&out);
+    return result;
+}
+
 static PyMethodDef methods[] = {
     {"lane_order", lane_order, METH_VARARGS, lane_order_doc},
     {"pyramid", pyramid, METH_VARARGS, pyramid_doc},
+    {"scatter", scatter, METH_VARARGS, scatter_doc},
     {NULL, NULL, 0, NULL},
 };
 
 static struct PyModuleDef module = {
-    PyModuleDef_HEAD_INIT, "tops_kit.session._lanes", "Lanes and pyramids of a segment's rows.", 0, methods, NULL, NULL, NULL, NULL,
+    PyModuleDef_HEAD_INIT, "tops_kit.session._lanes", "Lanes, pyramids and groups of a segment's rows.", 0, methods, NULL, NULL, NULL, NULL,
 };
 
 PyMODINIT_FUNC PyInit__lanes(void)

@@ -114,6 +114,17 @@ def _first_fit(start: Array, end: Array, base: Array | None) -> Array:
     return np.array(result, np.int64)
 
 
+def scatter(codes: Array, values: Array, counts: Array, out: Array) -> None:
+    """See _lanes.c."""
+    if not np.array_equal(np.bincount(codes, minlength=len(counts)), counts):
+        raise ValueError("the counts are not those of the codes")
+    # numpy sorts 16-bit numbers by radix, so wider codes take two such sorts.
+    order = np.argsort((codes & 0xFFFF).astype(np.uint16), kind="stable")
+    if len(counts) > 1 << 16:
+        order = order[np.argsort((codes >> 16).astype(np.uint16)[order], kind="stable")]
+    out[:] = values[order]
+
+
 def pyramid(  # noqa: PLR0917 - as the C function
     bounds: Array,
     start: Array,

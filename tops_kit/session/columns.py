@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tops_kit.session.arrays import as_numpy, from_list, from_numpy
 from tops_kit.session.schema import Column, Kind, Table
 
 # What a caller may give for a column: an array or list of one value a row, or one scalar for all rows.
@@ -66,10 +67,13 @@ def constant_array(column: Column, value: Any, rows: int) -> pa.Array:
     """`rows` times the same value (None: null)."""
     if value is None:
         return pa.nulls(rows, arrow_type(column))
-    if column.type == "name":
-        indices = pa.array(np.zeros(rows, np.int32))
-        return pa.DictionaryArray.from_arrays(indices, pa.array([value], pa.string()))
-    return pa.repeat(pa.scalar(value, arrow_type(column)), rows)
+    if column.type in ("name", "text"):
+        names = pa.DictionaryArray.from_arrays(
+            from_numpy(np.zeros(rows, np.int32)), from_list([value], pa.string())
+        )
+        return names if column.type == "name" else names.dictionary_decode()
+    one = from_list([value], arrow_type(column))
+    return from_numpy(np.repeat(as_numpy(one), rows))
 
 
 def to_array(column: Column, values: Values) -> pa.Array:
@@ -82,7 +86,7 @@ def to_array(column: Column, values: Values) -> pa.Array:
             values = values.unify_dictionaries()
         values = values.combine_chunks()
         if isinstance(values, pa.ChunkedArray):
-            values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
+            values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.nulls(0, values.type)
     if not isinstance(values, pa.Array):
         values = _from_python(column, values)
     if column.type == "name":
@@ -118,7 +122,7 @@ def _names(values: pa.Array) -> pa.DictionaryArray:
 def concat(column: Column, arrays: list[pa.Array]) -> pa.Array:
     """Arrays of one column, one after the other; dictionaries are united, and lose what no row uses."""
     if not arrays:
-        return pa.array([], arrow_type(column)) if column.type != "name" else constant_array(column, "", 0)
+        return pa.nulls(0, arrow_type(column)) if column.type != "name" else constant_array(column, "", 0)
     if column.type != "name":
         return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
     if len(arrays) == 1:
@@ -136,15 +140,15 @@ def used_names(array: pa.DictionaryArray) -> pa.DictionaryArray:
         return array.dictionary_decode().dictionary_encode()
     size = len(dictionary)
     indices = array.indices
-    codes = np.asarray(indices.fill_null(0) if indices.null_count else indices)
+    codes = as_numpy(indices.fill_null(0) if indices.null_count else indices)
     used = np.zeros(size + 1, bool)
     if indices.null_count:
-        used[np.asarray(indices.drop_null())] = True
+        used[as_numpy(indices.drop_null())] = True
     else:
         used[codes] = True
     if used[:size].all():
         return array
     new = np.cumsum(used, dtype=np.int32) - 1
-    mask = np.asarray(pc.is_null(indices)) if indices.null_count else None
-    packed = pa.array(np.maximum(new[codes], 0), pa.int32(), mask=mask)
-    return pa.DictionaryArray.from_arrays(packed, dictionary.filter(pa.array(used[:size])))
+    mask = as_numpy(pc.is_null(indices)) if indices.null_count else None
+    packed = from_numpy(np.maximum(new[codes], 0), mask)
+    return pa.DictionaryArray.from_arrays(packed, dictionary.filter(from_numpy(used[:size])))

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from tops_kit.session import columns as cols
+from tops_kit.session.arrays import as_numpy, from_numpy
 from tops_kit.session.schema import Table
 from tops_kit.session.segment import SegmentData
 
@@ -21,29 +22,27 @@ def group_codes(table: Table, data: SegmentData, columns: Sequence[str]) -> tupl
 
     Keys are plain columns (names as text); their order means nothing.
     """
-    codes = np.zeros(data.rows, np.int64)
-    size = 1
-    parts: list[tuple[Array, pa.Array] | None] = []
+    codes: Array = np.zeros(data.rows, np.int32)
+    known: list[Array] = []  # for each stored column so far, by code: the column's own code
+    values: dict[str, pa.Array] = {}
     for name in columns:
         if name not in data.arrays:
-            parts.append(None)
             continue
-        own, values = _column_codes(data.arrays[name])
-        parts.append((own, values))
-        if size * max(len(values), 1) >= 1 << 62:
-            codes, _, size = _compress(codes, size)
-        codes = codes * len(values) + own
-        size *= max(len(values), 1)
-    codes, first, _ = _compress(codes, size)
+        own, values[name] = _column_codes(data.arrays[name])
+        size = len(values[name])
+        before = len(known[0]) if known else 1
+        combined = own if before == 1 else codes.astype(np.int64) * size + own
+        codes, used = _compress(combined, before * size)
+        known = [part[used // size] for part in known] + [used % size]
+    count = len(known[0]) if known else min(data.rows, 1)
     arrays = []
-    for name, part in zip(columns, parts, strict=True):
-        column = table.column(name)
-        if part is None:
-            arrays.append(_plain(cols.constant_array(column, data.constants.get(name), len(first))))
+    for name in columns:
+        if name in values:
+            arrays.append(_plain(values[name].take(from_numpy(known[list(values).index(name)]))))
         else:
-            arrays.append(_plain(part[1].take(pa.array(part[0][first]))))
+            arrays.append(_plain(cols.constant_array(table.column(name), data.constants.get(name), count)))
     if not columns:
-        return codes, pa.table({"": pa.nulls(len(first))}).select([])
+        return codes, pa.table({"": pa.nulls(count)}).select([])
     return codes, pa.table(arrays, names=list(columns))
 
 
@@ -52,32 +51,26 @@ def _plain(array: pa.Array) -> pa.Array:
 
 
 def _column_codes(array: pa.Array) -> tuple[Array, pa.Array]:
-    """(code of each row, value of each code) of one column; null has a code of its own."""
+    """(int32 code of each row, value of each code) of one column; null has a code of its own."""
     if not isinstance(array, pa.DictionaryArray):
         array = array.dictionary_encode("encode")
-        return np.asarray(array.indices).astype(np.int64), array.dictionary
+        return as_numpy(array.indices), array.dictionary
     values = array.dictionary
     indices = array.indices
     if indices.null_count:
         values = pa.concat_arrays([values, pa.nulls(1, values.type)])
         indices = indices.fill_null(len(values) - 1)
-    return np.asarray(indices).astype(np.int64), values
+    return as_numpy(indices), values
 
 
-def _compress(codes: Array, size: int) -> tuple[Array, Array, int]:
-    """(codes without gaps, row of the first of each, their number) for codes below `size`."""
-    if size == 1:
-        return np.zeros(len(codes), np.int32), np.zeros(min(len(codes), 1), np.int64), min(len(codes), 1)
-    if size <= 1 << 22:
-        used = np.zeros(size, bool)
-        used[codes] = True
-        compact = (np.cumsum(used, dtype=np.int32) - 1)[codes]
-        count = int(np.count_nonzero(used))
-    else:
-        encoded = pa.array(codes).dictionary_encode()
-        compact = np.asarray(encoded.indices)
-        count = len(encoded.dictionary)
-    first = np.empty(count, np.int64)
-    # Written back to front, so that the first row of each is the one that stays.
-    first[compact[::-1]] = np.arange(len(codes) - 1, -1, -1)
-    return compact, first, count
+def _compress(codes: Array, size: int) -> tuple[Array, Array]:
+    """(int32 codes without gaps, the old code of each) for codes below `size`."""
+    if size > 1 << 22:
+        encoded = from_numpy(codes).dictionary_encode()
+        return as_numpy(encoded.indices), as_numpy(encoded.dictionary)
+    used = np.zeros(size, bool)
+    used[codes] = True
+    old = np.flatnonzero(used)
+    if len(old) == size:
+        return codes.astype(np.int32, copy=False), old
+    return (np.cumsum(used, dtype=np.int32) - 1)[codes], old

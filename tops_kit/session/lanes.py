@@ -6,15 +6,14 @@ and are sorted by start, so a binary search finds a time window in it.
 
 from __future__ import annotations
 
-import importlib
-import os
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from tops_kit.session import _lanes_py
+from tops_kit.session.arrays import as_numpy, from_numpy
+from tops_kit.session.backend import backend
 from tops_kit.session.groups import group_codes
 from tops_kit.session.schema import Kind, Table
 from tops_kit.session.segment import SegmentData, end_of
@@ -29,20 +28,6 @@ LEAST_ROWS = 512
 # event, so that the first level must save more for the whole pyramid to stay below 0.4 of the events.
 FIRST_PERCENT = 16
 KEEP_PERCENT = 35
-
-
-def _backend() -> Any:
-    if os.environ.get("TOPSKIT_PURE") == "1":
-        return _lanes_py
-    try:
-        return importlib.import_module("tops_kit.session._lanes")
-    except ImportError:
-        return _lanes_py
-
-
-def backend_name() -> str:
-    """ "C" or "twin": what sorts rows into lanes here."""
-    return "twin" if _backend() is _lanes_py else "C"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,19 +55,19 @@ def lane_order(table: Table, data: SegmentData) -> LaneOrder:
     recorded = None
     if "depth" in table.column_names and (data.constants.get("depth") is not None or "depth" in data.arrays):
         depths = data.array(table.column("depth"))
-        recorded = np.ascontiguousarray(depths.fill_null(0), np.int32)
+        recorded = as_numpy(depths.fill_null(0) if depths.null_count else depths)
     order, depth = np.empty(data.rows, np.uint32), np.empty(data.rows, np.int32)
-    _backend().lane_order(codes, keys.num_rows, start, duration, recorded, order, depth)
+    backend().lane_order(codes, keys.num_rows, start, duration, recorded, order, depth)
     return LaneOrder(order, codes[order], depth, keys)
 
 
 def _int64(array: pa.Array) -> Array:
-    return np.ascontiguousarray(array, np.int64)
+    return as_numpy(array).astype(np.int64, copy=False)
 
 
 def apply_order(table: Table, data: SegmentData, order: Array) -> SegmentData:
     """The rows in another order."""
-    indices = pa.array(order)
+    indices = from_numpy(order)
     arrays = {}
     for name in list(data.arrays):
         array = data.arrays[name]
@@ -120,11 +105,11 @@ def _pyramid(
     names = data.array(table.column("name"))
     count = len(names.dictionary)
     code = names.indices.fill_null(count) if names.null_count else names.indices
-    out = _backend().pyramid(
+    out = backend().pyramid(
         bounds,
         start,
         end,
-        np.ascontiguousarray(code, np.int32),
+        as_numpy(code),
         count + 1,
         FIRST_SHIFT,
         LAST_SHIFT,
@@ -140,9 +125,9 @@ def _pyramid(
     code_type: Any = np.uint16 if count < 1 << 16 else np.int32
     table_ = pa.table(
         {
-            "start_ns": first,
+            "start_ns": from_numpy(first),
             "duration_ns": _narrow(last - first),
-            "name": pa.array(name.astype(code_type), mask=name == count),
+            "name": from_numpy(name.astype(code_type), name == count),
             "count": _narrow(events),
             "busy_ns": _narrow(busy),
             "longest_ns": _narrow(longest),
@@ -151,29 +136,29 @@ def _pyramid(
     return table_, levels
 
 
-def _narrow(values: Array) -> Array:
+def _narrow(values: Array) -> pa.Array:
     if len(values) and values.min() >= 0 and values.max() < 1 << 32:
-        return values.astype(np.uint32)
-    return values
+        return from_numpy(values.astype(np.uint32))
+    return from_numpy(values)
 
 
 def _lane_table(lanes: LaneOrder, bounds: Array, start: Array, end: Array, levels: Array) -> pa.Table:
     heads = bounds[:-1]
     columns: dict[str, Any] = {
-        name: lanes.keys.column(name).take(pa.array(lanes.track[heads])) for name in lanes.keys.column_names
+        name: lanes.keys.column(name).take(from_numpy(lanes.track[heads])) for name in lanes.keys.column_names
     }
     columns |= {
         # Not "depth": the track of a table may have such a column.
-        "lane_depth": lanes.depth[heads],
-        "row_begin": heads,
-        "row_count": np.diff(bounds),
-        "start_ns": start[heads],
-        "end_ns": np.maximum.reduceat(end, heads) if len(heads) else end[:0],
+        "lane_depth": from_numpy(lanes.depth[heads]),
+        "row_begin": from_numpy(heads),
+        "row_count": from_numpy(np.diff(bounds)),
+        "start_ns": from_numpy(start[heads]),
+        "end_ns": from_numpy(np.maximum.reduceat(end, heads)),
     }
     offsets = np.searchsorted(levels[:, 0], np.arange(len(heads) + 1)).astype(np.int32)
     runs = pa.StructArray.from_arrays(
-        [pa.array(np.left_shift(1, levels[:, 1])), pa.array(levels[:, 2]), pa.array(levels[:, 3])],
+        [from_numpy(np.left_shift(1, levels[:, 1])), from_numpy(levels[:, 2]), from_numpy(levels[:, 3])],
         names=["width_ns", "run_begin", "run_count"],
     )
-    columns["levels"] = pa.ListArray.from_arrays(pa.array(offsets), runs)
+    columns["levels"] = pa.ListArray.from_arrays(from_numpy(offsets), runs)
     return pa.table(columns)

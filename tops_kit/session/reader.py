@@ -11,6 +11,7 @@ import pyarrow as pa
 from tops_kit.errors import SessionError
 from tops_kit.session import columns as cols
 from tops_kit.session import summary as summaries
+from tops_kit.session.arrays import from_list, from_numpy
 from tops_kit.session.catalog import Catalog
 from tops_kit.session.compaction import compact
 from tops_kit.session.files import reported
@@ -267,7 +268,15 @@ def merge_rows(table: Table, rows: pa.Table) -> pa.Table:
     for row in rows.to_pylist():
         known = merged.setdefault(tuple(row[key] for key in keys), dict.fromkeys(row))
         known.update({name: value for name, value in row.items() if value is not None})
-    return pa.Table.from_pylist(list(merged.values()), rows.schema)
+    values = list(merged.values())
+    return pa.table([_merged_column(field, values) for field in rows.schema], schema=rows.schema)
+
+
+def _merged_column(field: pa.Field, rows: list[dict[str, Any]]) -> pa.Array:
+    column = [row[field.name] for row in rows]
+    if field.type == cols.NAME_TYPE:
+        return cols.to_array(Column(field.name, "name", ""), from_list(column, pa.string()))
+    return from_list(column, field.type)
 
 
 def needs_recovery(path: Path) -> bool:
@@ -281,11 +290,11 @@ def _scan_segment(segment: Segment, schema: pa.Schema, mask: Mask | bool) -> pa.
     arrays = []
     for name in schema.names:
         if name == "end_ns" and segment.table.kind is Kind.INTERVAL:
-            arrays.append(pa.array(segment.times()[1]))
+            arrays.append(from_numpy(segment.times()[1]))
         else:
             arrays.append(segment.column(segment.table.column(name)))
     batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
-    return batch if mask is True else batch.filter(pa.array(mask))
+    return batch if mask is True else batch.filter(from_numpy(mask))
 
 
 def _piece(segment: Segment, columns: Sequence[Column], mask: Mask | bool) -> SegmentData:
@@ -294,6 +303,6 @@ def _piece(segment: Segment, columns: Sequence[Column], mask: Mask | bool) -> Se
     data = segment.data(columns)
     if mask is True:
         return data
-    keep = pa.array(mask)
+    keep = from_numpy(mask)
     arrays = {name: array.filter(keep) for name, array in data.arrays.items()}
     return SegmentData(int(mask.sum()), arrays, data.constants)

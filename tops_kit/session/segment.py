@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tops_kit.session import columns as cols
+from tops_kit.session.arrays import as_numpy
 from tops_kit.session.files import fsync_path, read_json, remove_folder, write_json
 from tops_kit.session.schema import FORMAT_VERSION, TABLES, Column, Kind, Table
 
@@ -207,10 +208,10 @@ def _time_range(table: Table, data: SegmentData) -> dict[str, int | None]:
     """First start and last end of the rows, both None for tables without time."""
     if table.kind is Kind.PLAIN or not data.rows:
         return {"start_ns": None, "end_ns": None}
-    start = np.asarray(data.array(table.column("start_ns")))
+    start = as_numpy(data.array(table.column("start_ns")))
     end = start
     if table.kind is Kind.INTERVAL:
-        end = end_of(start, np.asarray(data.array(table.column("duration_ns"))))
+        end = end_of(start, as_numpy(data.array(table.column("duration_ns"))))
     return {"start_ns": int(start.min()), "end_ns": int(end.max())}
 
 
@@ -249,7 +250,7 @@ def _validate(table: pa.Table) -> None:
             continue
         for chunk in column.chunks:
             chunk.dictionary.validate(full=True)
-            codes = np.asarray(
+            codes = as_numpy(
                 chunk.indices
             )  # much faster than Arrow's own check, and these are mapped columns
             if len(codes) and not 0 <= int(codes.min()) <= int(codes.max()) < len(chunk.dictionary):
@@ -351,7 +352,7 @@ class Segment:
                 return self._logical(column, data.column(column.name))
         try:
             return cols.constant_array(column, self.constants.get(column.name), self.rows)
-        except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
+        except (pa.ArrowException, ValueError, TypeError, OverflowError, AttributeError) as error:
             raise SegmentDamagedError(f"{META} is damaged") from error
 
     def data(self, columns: Iterable[Column]) -> SegmentData:
@@ -374,7 +375,7 @@ class Segment:
         array = (
             values.chunk(0)
             if values.num_chunks == 1
-            else pa.concat_arrays(values.chunks or [pa.array([], values.type)])
+            else pa.concat_arrays(values.chunks or [pa.nulls(0, values.type)])
         )
         try:
             if column.type == "name" and pa.types.is_dictionary(array.type) and array.type != type_:
@@ -387,7 +388,7 @@ class Segment:
 
     def times(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         """(start_ns, end_ns) as int64 arrays; of instants both are the same."""
-        start = np.asarray(self.column(self.table.column("start_ns")))
+        start = as_numpy(self.column(self.table.column("start_ns")))
         if self.table.kind is not Kind.INTERVAL:
             return start, start
-        return start, end_of(start, np.asarray(self.column(self.table.column("duration_ns"))))
+        return start, end_of(start, as_numpy(self.column(self.table.column("duration_ns"))))

@@ -11,6 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tops_kit.errors import UserError
+from tops_kit.session.arrays import as_numpy, from_list, from_numpy
+from tops_kit.session.columns import arrow_type
 from tops_kit.session.schema import Column, Kind
 from tops_kit.session.segment import Segment
 from tops_kit.session.selection import Filter, Selection
@@ -94,19 +96,23 @@ def _matches(segment: Segment, condition: Filter) -> Mask | bool:
     if not derived and condition.column not in columns:
         return False
     if derived:
-        return _as_mask(_test(Column("end_ns", "int64", ""), pa.array(segment.times()[1]), condition))
+        return _as_mask(_test(Column("end_ns", "int64", ""), from_numpy(segment.times()[1]), condition))
     column = segment.table.column(condition.column)
     if not segment.stores(column):
-        value = pa.array([segment.constants.get(column.name)], pa.string() if column.type == "name" else None)
+        value = _one(column, segment.constants.get(column.name))
         return bool(_as_mask(_test(column, value, condition))[0]) if segment.rows else False
     values = segment.column(column)
     if isinstance(values, pa.DictionaryArray):
         # Names are compared once each, then looked up.
         wanted = np.append(_as_mask(_test(column, values.dictionary, condition)), _null_matches(condition))
         indices = values.indices.fill_null(len(wanted) - 1) if values.null_count else values.indices
-        found: Mask = wanted[np.asarray(indices)]
+        found: Mask = wanted[as_numpy(indices)]
         return found
     return _as_mask(_test(column, values, condition))
+
+
+def _one(column: Column, value: Any) -> pa.Array:
+    return from_list([value], pa.string() if column.type == "name" else arrow_type(column))
 
 
 def _null_matches(condition: Filter) -> bool:
@@ -122,7 +128,7 @@ def _test(column: Column, values: pa.Array, condition: Filter) -> Any:
     if operator in ("~", "!~"):
         pattern = re.compile(str(value))
         found = [text is not None and pattern.search(str(text)) is not None for text in values.to_pylist()]
-        return pa.array([one != (operator == "!~") for one in found], pa.bool_())
+        return from_numpy(np.array(found, bool) ^ (operator == "!~"))
     text = column.type in ("name", "text")
     if (
         value is None
@@ -143,4 +149,4 @@ def _test(column: Column, values: pa.Array, condition: Filter) -> Any:
 
 
 def _as_mask(values: Any) -> Mask:
-    return np.asarray(values, bool)
+    return as_numpy(values)

@@ -16,6 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from tops_kit.session import columns as cols
+from tops_kit.session.arrays import as_numpy, from_list, from_numpy
+from tops_kit.session.backend import backend
 from tops_kit.session.groups import group_codes
 from tops_kit.session.schema import Table
 from tops_kit.session.segment import Segment, SegmentData, write_arrow
@@ -108,7 +110,7 @@ class _Groups:
     def arrays(self, schema: pa.Schema) -> list[pa.Array]:
         """The columns of the combinations, in order of their numbers."""
         return [
-            pa.array([key[i] for key in self._numbers], schema.field(i).type)
+            from_list([key[i] for key in self._numbers], schema.field(i).type)
             for i in range(len(self.columns))
         ]
 
@@ -117,9 +119,9 @@ def _piece(table: Table, groups: _Groups, piece: SegmentData, value: str) -> tup
     codes = groups.codes(piece)
     column = piece.array(table.column(value))
     if column.null_count == 0:
-        return codes, np.asarray(column)
-    valid = np.asarray(column.is_valid())
-    return codes[valid], np.asarray(column.drop_null())
+        return codes, as_numpy(column)
+    valid = as_numpy(column.is_valid())
+    return codes[valid], as_numpy(column.drop_null())
 
 
 def _grown(array: Array, size: int) -> Array:
@@ -140,12 +142,13 @@ def _passes(counts: Array) -> Iterator[Array]:
         yield np.array(chosen)
 
 
-def _sort_by_code(codes: Array, groups: int) -> Array:
-    """Stable order by code. numpy sorts 16-bit numbers by radix, so wider codes take two such sorts."""
-    order: Array = np.argsort((codes & 0xFFFF).astype(np.uint16), kind="stable")
-    if groups > 1 << 16:
-        order = order[np.argsort((codes >> 16).astype(np.uint16)[order], kind="stable")]
-    return order
+def _by_code(codes: Array, values: Array, counts: Array, chosen: Array) -> Array:
+    """Values brought together by code; only the chosen codes occur."""
+    present = np.zeros_like(counts)
+    present[chosen] = counts[chosen]
+    out = np.empty_like(values)
+    backend().scatter(codes, values, present, out)
+    return out
 
 
 def _statistics(
@@ -153,13 +156,9 @@ def _statistics(
 ) -> dict[str, Array]:
     dtype: Any = np.float64 if type_ == pa.float64() else np.int64
     codes = np.concatenate([codes for codes, _ in held]) if held else np.zeros(0, np.int32)
-    values = (
-        np.concatenate([values for _, values in held]).astype(dtype, copy=False)
-        if held
-        else np.zeros(0, dtype)
-    )
-    values = values[_sort_by_code(codes, len(counts))]
-    del codes
+    unsorted = np.concatenate([values for _, values in held]) if held else np.zeros(0, dtype)
+    values = _by_code(codes, unsorted.astype(dtype, copy=False), counts, chosen)
+    del codes, unsorted, held
     present = chosen[counts[chosen] > 0]
     count = counts[present]
     last = np.cumsum(count)
@@ -190,9 +189,9 @@ def _statistics(
 
 def _ordered(groups: _Groups, parts: list[dict[str, Array]], schema: pa.Schema) -> pa.Table:
     numbers = np.concatenate([part["group"] for part in parts]).astype(np.int64)
-    keys = [array.take(pa.array(numbers)) for array in groups.arrays(schema)]
+    keys = [array.take(from_numpy(numbers)) for array in groups.arrays(schema)]
     arrays = keys + [
-        pa.array(np.concatenate([part[name] for part in parts])).cast(schema.field(name).type)
+        from_numpy(np.concatenate([part[name] for part in parts])).cast(schema.field(name).type)
         for name in STATISTICS
     ]
     table = pa.Table.from_arrays(arrays, schema=schema)
@@ -211,12 +210,16 @@ def segment_summary(table: Table, data: SegmentData) -> pa.Table | None:
     parts = []
     for group in table.summary:
         codes, keys = group_codes(table, data, group)
-        order = _sort_by_code(codes, keys.num_rows)
         for value in table.values:
             column = data.array(table.column(value))
-            valid = np.asarray(column.is_valid())[order]
-            values = np.asarray(column.fill_null(0))[order][valid]
-            count = np.bincount(codes[order][valid], minlength=keys.num_rows)
+            own, values = codes, as_numpy(column.fill_null(0) if column.null_count else column)
+            if column.null_count:
+                valid = as_numpy(column.is_valid())
+                own, values = codes[valid], values[valid]
+            count = np.bincount(own, minlength=keys.num_rows)
+            if values.dtype.itemsize != 8:
+                values = values.astype(np.int64)
+            values = _by_code(own, values, count, np.arange(keys.num_rows))
             present = np.flatnonzero(count)
             count = count[present]
             if not len(present):
@@ -225,22 +228,22 @@ def segment_summary(table: Table, data: SegmentData) -> pa.Table | None:
             total = np.add.reduceat(values, first)
             deviations = values - np.repeat(total / count, count)
             part: dict[str, Any] = {
-                "group": pa.array([",".join(group)] * len(present)),
-                "value": pa.array([value] * len(present)),
+                "group": pa.repeat(pa.scalar(",".join(group)), len(present)),
+                "value": pa.repeat(pa.scalar(value), len(present)),
             }
             for name in names:
                 type_ = result_schema(table, [name], value).field(0).type
                 part[name] = (
-                    keys.column(name).take(pa.array(present))
+                    keys.column(name).take(from_numpy(present))
                     if name in group
                     else pa.nulls(len(present), type_)
                 )
             part |= {
-                "count": count,
-                "total": total,
-                "min": np.minimum.reduceat(values, first),
-                "max": np.maximum.reduceat(values, first),
-                "square_deviation": np.add.reduceat(deviations * deviations, first),
+                "count": from_numpy(count),
+                "total": from_numpy(total),
+                "min": from_numpy(np.minimum.reduceat(values, first)),
+                "max": from_numpy(np.maximum.reduceat(values, first)),
+                "square_deviation": from_numpy(np.add.reduceat(deviations * deviations, first)),
             }
             parts.append(pa.table(part))
     return pa.concat_tables(parts).combine_chunks() if parts else None

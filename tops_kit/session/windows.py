@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from tops_kit.session import columns as cols
+from tops_kit.session.arrays import as_numpy, from_list, from_numpy
 from tops_kit.session.lanes import index
 from tops_kit.session.schema import Kind, Table
 from tops_kit.session.segment import HOT, LANES, PYRAMID, Segment, SegmentDamagedError, end_of
@@ -83,7 +84,7 @@ def indexed_segment(segment: Segment) -> IndexedSegment:
         raise SegmentDamagedError(f"{LANES} is missing")
     try:
         names = (
-            _flat(hot.column("name")).dictionary if "name" in hot.column_names else pa.array([], pa.string())
+            _flat(hot.column("name")).dictionary if "name" in hot.column_names else pa.nulls(0, pa.string())
         )
         return IndexedSegment(
             lanes,
@@ -102,11 +103,11 @@ def _flat(column: pa.ChunkedArray) -> pa.Array:
     """The column as one array; not copied where it is one already, as in a mapped file."""
     if column.num_chunks == 1:
         return column.chunk(0)
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
 
 
 def _integers(table: pa.Table, name: str) -> Array:
-    return np.asarray(_flat(table.column(name)))
+    return as_numpy(_flat(table.column(name)))
 
 
 def _rows(table: pa.Table) -> Rows:
@@ -115,9 +116,9 @@ def _rows(table: pa.Table) -> Rows:
         names = _flat(table.column("name"))
         codes = names.indices if isinstance(names, pa.DictionaryArray) else names
         if codes.null_count:
-            valid = np.asarray(codes.is_valid())
+            valid = as_numpy(codes.is_valid())
             codes = codes.fill_null(0)
-        name = np.asarray(codes)
+        name = as_numpy(codes)
     optional = {
         key: _integers(table, column) if column in table.column_names else None
         for key, column in (
@@ -184,12 +185,12 @@ def _window(rows: Rows, part: slice, names: pa.Array) -> pa.RecordBatch:
         name = pa.nulls(size, cols.NAME_TYPE)
     else:
         mask = None if rows.name_valid is None else ~rows.name_valid[part]
-        name = pa.DictionaryArray.from_arrays(pa.array(rows.name[part].astype(np.int32), mask=mask), names)
+        name = pa.DictionaryArray.from_arrays(from_numpy(rows.name[part].astype(np.int32), mask), names)
     count = np.ones(size, np.int64) if rows.count is None else rows.count[part].astype(np.int64)
     busy = length if rows.busy is None else rows.busy[part].astype(np.int64)
     longest = length if rows.longest is None else rows.longest[part].astype(np.int64)
     return pa.RecordBatch.from_arrays(
-        [pa.array(start), pa.array(end), name, pa.array(count), pa.array(busy), pa.array(longest)],
+        [*map(from_numpy, (start, end)), name, *map(from_numpy, (count, busy, longest))],
         schema=WINDOW_SCHEMA,
     )
 
@@ -222,7 +223,7 @@ def _united(
     names = [*track, "lane_depth", "rows", "start_ns", "end_ns"]
     rows = [(*key, *times[key]) for key in keys]
     arrays = [
-        pa.array([row[i] for row in rows], type_)
+        from_list([row[i] for row in rows], type_)
         for i, type_ in enumerate([*types, pa.int32(), pa.int64(), pa.int64(), pa.int64()])
     ]
     return [found[key] for key in keys], pa.table(arrays, names=names)
