@@ -111,7 +111,9 @@ class FakeRing:
     def room(self) -> int:
         return self.capacity - (self.head - self.get("tail"))
 
-    def open(self, index: int, begin: int, name: int, *, tid: int = 100, payload: bytes = b"", depth: int = 0) -> None:
+    def open(
+        self, index: int, begin: int, name: int, *, tid: int = 100, payload: bytes = b"", depth: int = 0
+    ) -> None:
         struct.pack_into(
             layout.OPEN_FORMAT,
             self.memory,
@@ -170,7 +172,11 @@ class FakeProcess:
         size = (16 + len(body) + 7) // 8 * 8
         with self.path.open("r+b") as file:
             file.seek(layout.PAGE + self.header["committed_bytes"])
-            file.write((struct.pack(layout.ENTRY_FORMAT, size, kind, 0, self.next_id, len(body)) + body).ljust(size, b"\0"))
+            file.write(
+                (struct.pack(layout.ENTRY_FORMAT, size, kind, 0, self.next_id, len(body)) + body).ljust(
+                    size, b"\0"
+                )
+            )
         self.next_id += 1
         self.set(committed_bytes=self.header["committed_bytes"] + size, next_id=self.next_id)
         return self.next_id - 1
@@ -180,11 +186,18 @@ class FakeProcess:
 
     def attr(self, domain: str = "", category: str = "", color: int = 0) -> int:
         domain_id = self.entry(layout.ENTRY_DOMAIN, domain.encode()) if domain else 0
-        category_id = self.entry(layout.ENTRY_CATEGORY, struct.pack("<II", domain_id, 1) + category.encode()) if category else 0
+        category_id = (
+            self.entry(layout.ENTRY_CATEGORY, struct.pack("<II", domain_id, 1) + category.encode())
+            if category
+            else 0
+        )
         return self.entry(layout.ENTRY_ATTR, struct.pack("<III", domain_id, category_id, color))
 
     def counter(self, name: str, unit: str, domain: int = 0) -> int:
-        return self.entry(layout.ENTRY_COUNTER, struct.pack("<II", domain, len(name.encode())) + name.encode() + unit.encode())
+        return self.entry(
+            layout.ENTRY_COUNTER,
+            struct.pack("<II", domain, len(name.encode())) + name.encode() + unit.encode(),
+        )
 
     def ring(self, **options: Any) -> FakeRing:
         self.rings += 1
@@ -235,3 +248,19 @@ def wait_for(condition: Callable[[], Any], what: str = "condition", seconds: flo
 @pytest.fixture(name="wait_for")
 def _wait_for() -> Callable[..., Any]:
     return wait_for
+
+
+@pytest.fixture(scope="session")
+def fake_ring_class() -> type[FakeRing]:
+    return FakeRing
+
+
+@pytest.fixture
+def fake_process_in() -> Callable[..., FakeProcess]:
+    """Makes a process of any folder."""
+    return FakeProcess
+
+
+@pytest.fixture(scope="session")
+def fake_process_class() -> type[FakeProcess]:
+    return FakeProcess

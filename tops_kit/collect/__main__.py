@@ -58,24 +58,48 @@ class _Ends:
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tops_kit.collect", description="Collect what programs record into a session folder.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tops_kit.collect", description="Collect what programs record into a session folder."
+    )
     parser.add_argument("folder", type=Path, help="session folder; made when it does not exist")
     parser.add_argument("--leash", type=int, help="read end of a pipe: when its other end is closed, finish")
-    parser.add_argument("--wait", choices=("primary", "all"), default="primary", help="what to wait for when the leash is gone")
-    parser.add_argument("--policy", choices=tuple(control_file.POLICIES), default="block", help="what a full ring does")
+    parser.add_argument(
+        "--wait",
+        choices=("primary", "all"),
+        default="primary",
+        help="what to wait for when the leash is gone",
+    )
+    parser.add_argument(
+        "--policy", choices=tuple(control_file.POLICIES), default="block", help="what a full ring does"
+    )
     parser.add_argument("--overwrite", action="store_true", help="replace a session at this place")
-    parser.add_argument("command", nargs="*", help="what is recorded, kept with the session")
-    return parser.parse_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    cut = words.index("--") if "--" in words else len(words)
+    options = parser.parse_args(words[:cut])
+    options.command = words[cut + 1 :]  # what is recorded: kept with the session
+    return options
 
 
 def _open(options: argparse.Namespace) -> tuple[Collector, Control]:
     folder: Path = options.folder.absolute()
     loops, backend = load()
-    writer = SessionWriter.create(folder, overwrite=options.overwrite, kind="recording", command=options.command, attributes={"collector": backend})
-    writer.durable = False  # safe against our own death, not against a power cut: syncing would hold up the rings
+    writer = SessionWriter.create(
+        folder,
+        overwrite=options.overwrite,
+        kind="recording",
+        command=options.command,
+        attributes={"collector": backend},
+    )
+    writer.durable = (
+        False  # safe against our own death, not against a power cut: syncing would hold up the rings
+    )
     try:
         exists = (folder / control_file.FILE).exists()
-        control = control_file.open_control(folder) if exists else control_file.create(folder, policy=options.policy)
+        control = (
+            control_file.open_control(folder)
+            if exists
+            else control_file.create(folder, policy=options.policy)
+        )
         control.clock = best_clock(loops)
         collector = begin(folder, control, writer, loops)
     except OSError as error:

@@ -186,8 +186,7 @@ static inline int64_t to_ns(clock_table *clock, uint64_t raw)
         }
         clock->at = at = low;
     }
-    double progress = ((double)tick - (double)clock->ticks[at]);
-    if (tick - clock->ticks[at] < (1LL << 53) && tick - clock->ticks[at] > -(1LL << 53)) progress = (double)(tick - clock->ticks[at]);
+    double progress = (double)(int64_t)((uint64_t)tick - (uint64_t)clock->ticks[at]);
     progress *= clock->slope[at];
     if (!(progress < 4e18)) progress = 4e18;
     if (!(progress > -4e18)) progress = -4e18;
@@ -254,7 +253,7 @@ static PyObject *split(PyObject *module, PyObject *args)
                 tid = record.task;
             }
             int64_t from = to_ns(&clock, record.begin_tick);
-            begin[rows] = from;
+            begin[rows] = record.begin_tick || record.kind != TOPSTX_KIND_THREAD ? from : 0;   /* 0: no time was told */
             if (record.kind == TOPSTX_KIND_COUNTER) {
                 duration[rows] = (int64_t)record.end_tick;      /* bits of a double */
             } else {

@@ -10,4 +10,4 @@ import numpy.typing as npt
 
 Array: TypeAlias = npt.NDArray[Any]
 Int64: TypeAlias = npt.NDArray[np.int64]
-Buffer: TypeAlias = mmap.mmap | bytearray | memoryview | Array
+Buffer: TypeAlias = mmap.mmap | bytearray | memoryview

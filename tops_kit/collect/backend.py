@@ -72,5 +72,3 @@ def load(pure: bool | None = None) -> tuple[Loops, str]:
     from tops_kit.collect import drain
 
     return cast(Loops, drain), "twin"
-
-

@@ -135,12 +135,16 @@ class ClockTable:
     def freeze(self) -> Clock:
         """The present pieces of both clocks."""
         monotonic = Pieces(
-            np.array([self.first.monotonic_ns], np.int64), np.array([self.first.realtime_ns], np.int64), np.array([1.0])
+            np.array([self.first.monotonic_ns], np.int64),
+            np.array([self.first.realtime_ns], np.int64),
+            np.array([1.0]),
         )
         return Clock({layout.CLOCK_MONOTONIC: monotonic, layout.CLOCK_TSC: self._counter() or monotonic})
 
     def _counter(self) -> Pieces | None:
-        rows = np.array([(row.tsc, row.monotonic_ns) for row in self._rows if row.tsc], np.int64).reshape(-1, 2)
+        rows = np.array([(row.tsc, row.monotonic_ns) for row in self._rows if row.tsc], np.int64).reshape(
+            -1, 2
+        )
         if len(rows) == 0:
             return None
         ticks, monotonic = rows[:, 0].copy(), rows[:, 1].copy()

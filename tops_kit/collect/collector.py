@@ -43,7 +43,15 @@ class Collector:
     before. When both parts are full the rings fill, and the producers' policy decides: memory stays bounded.
     """
 
-    def __init__(self, folder: Path, control: Control, writer: SessionWriter, loops: Loops, parts: list[Part], clock: ClockTable) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        control: Control,
+        writer: SessionWriter,
+        loops: Loops,
+        parts: list[Part],
+        clock: ClockTable,
+    ) -> None:
         self.folder = folder
         self.control = control
         self.writer = writer
@@ -177,10 +185,17 @@ class Collector:
         while self.failure is None:
             count = len(self.table)
             start = self._next_ring if self._next_ring < count else 0
-            index, copied = self.loops.copy(self.table.memories, self.table.table, self.part.memory, start, final)
+            index, copied = self.loops.copy(
+                self.table.memories, self.table.table, self.part.memory, start, final
+            )
             total += copied
             for ring in self.table.take_bad():
-                self.note("collector", "dropped:ring_file", 1, f"ring file {ring.path.name}: its counters make no sense; skipped")
+                self.note(
+                    "collector",
+                    "dropped:ring_file",
+                    1,
+                    f"ring file {ring.path.name}: its counters make no sense; skipped",
+                )
             if index >= count:
                 # The next round begins where this one did not: no ring is served last for ever.
                 self._next_ring = 0
@@ -276,7 +291,9 @@ class Collector:
         if ring.open_taken or ring.field("state") not in _OWN_TABLE_STATES:
             return False
         return not any(
-            other.process == ring.process and other.predecessor == ring.serial and other.field("state") != layout.RING_BUILDING
+            other.process == ring.process
+            and other.predecessor == ring.serial
+            and other.field("state") != layout.RING_BUILDING
             for other in self.table.rings
         )
 
@@ -316,4 +333,6 @@ def begin(folder: Path, control: Control, writer: SessionWriter, loops: Loops) -
     file.create()
     anchor = take_anchor(loops)
     file.append(anchor)
-    return Collector(folder, control, writer, loops, journal.create_parts(folder, loops), ClockTable([anchor]))
+    return Collector(
+        folder, control, writer, loops, journal.create_parts(folder, loops), ClockTable([anchor])
+    )

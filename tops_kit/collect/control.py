@@ -1,8 +1,8 @@
 """The `control` file: the switches that tools write and recorded programs read, mapped.
 
-    control = create(folder, policy="drop")     # the collector's side makes it
-    control = open_control(folder)              # anyone else
-    control.recording = RECORDING_OFF
+control = create(folder, policy="drop")     # the collector's side makes it
+control = open_control(folder)              # anyone else
+control.recording = RECORDING_OFF
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ class Control:
     capture_end = _field("capture_end", "what the end of a captured range does")
     capture_repeats = _field("capture_repeats", "ranges to capture with CAPTURE_END_REPEAT; 0: no end")
     capture_count = _field("capture_count", "ranges captured so far")
-    shutdown_request = _field("shutdown_request", "1: a captured range ended and the session shall be shut down")
+    shutdown_request = _field(
+        "shutdown_request", "1: a captured range ended and the session shall be shut down"
+    )
 
     def __init__(self, path: Path, memory: mmap.mmap) -> None:
         self.path = path
@@ -59,7 +61,9 @@ class Control:
         """capture_name or capture_domain."""
         sizes = {"capture_name": 512, "capture_domain": 256}
         offset = layout.CONTROL_OFFSET[name]
-        return bytes(self.memory[offset : offset + sizes[name]]).partition(b"\0")[0].decode("utf-8", "replace")
+        return (
+            bytes(self.memory[offset : offset + sizes[name]]).partition(b"\0")[0].decode("utf-8", "replace")
+        )
 
 
 def create(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,7 +21,18 @@ from tops_kit.collect.clock import Clock, Pieces
 from tops_kit.collect.names import NamesError, ProcessNames, Texts
 from tops_kit.collect.processes import Processes, Row
 
-_COLUMN_TYPES = (np.int64, np.int64, np.uint32, np.uint32, np.uint32, np.int64, np.int32, np.uint8, np.uint8, np.int64)
+_COLUMN_TYPES = (
+    np.int64,
+    np.int64,
+    np.uint32,
+    np.uint32,
+    np.uint32,
+    np.int64,
+    np.int32,
+    np.uint8,
+    np.uint8,
+    np.int64,
+)
 _TX_KINDS = 1 << layout.KIND_RANGE | 1 << layout.KIND_MARK
 _NO_ROW_KINDS = 1 << layout.KIND_THREAD | 1 << layout.KIND_THREAD_END
 _KNOWN_KINDS = _TX_KINDS | _NO_ROW_KINDS | 1 << layout.KIND_COUNTER | 1 << layout.KIND_OVERHEAD
@@ -56,8 +67,8 @@ class Columns:
     one_thread: bool = False
 
     def take(self, rows: Array) -> Columns:
-        arrays = [getattr(self, name)[rows] for name in _ARRAYS]
-        return Columns(*arrays, self.kinds, self.all_flags, self.all_task, self.all_attr, self.one_thread)
+        picked = {name: getattr(self, name)[rows] for name in _ARRAYS}
+        return replace(self, **picked)
 
     def __len__(self) -> int:
         return len(self.begin)
@@ -135,12 +146,23 @@ class Converter:
             self._group(journal, members, clock.pieces(ticks), names, row, sink)
 
     def _group(
-        self, journal: Buffer, blocks: list[jf.Block], pieces: Pieces, names: ProcessNames, row: Row, sink: Sink
+        self,
+        journal: Buffer,
+        blocks: list[jf.Block],
+        pieces: Pieces,
+        names: ProcessNames,
+        row: Row,
+        sink: Sink,
     ) -> None:
         places = np.array([(block.offset, block.slots, block.tid) for block in blocks], np.int64)
         arrays = self._scratch.take(int(places[:, 1].sum()))
-        rows, kinds, flags, task, attr, changes, _, clipped = self._loops.split(journal, places, *pieces, *arrays)
-        columns = Columns(*(array[:rows] for array in arrays), kinds, flags, task, attr, changes == 0)
+        rows, kinds, flags, task, attr, changes, _, clipped = self._loops.split(
+            journal, places, *pieces, *arrays
+        )
+        named: dict[str, Any] = {name: array[:rows] for name, array in zip(_ARRAYS, arrays, strict=True)}
+        columns = Columns(
+            **named, kinds=kinds, all_flags=flags, all_task=task, all_attr=attr, one_thread=changes == 0
+        )
         self.notes.add(row, "clipped:ends_before_begin", clipped)
         with self._processes.lock:
             for tid in np.unique(places[:, 2]).tolist():
@@ -154,12 +176,18 @@ class Converter:
         if kinds & _TX_KINDS:
             mine = columns
             if kinds & ~_TX_KINDS:
-                mine = columns.take(np.flatnonzero((columns.kind == layout.KIND_RANGE) | (columns.kind == layout.KIND_MARK)))
+                mine = columns.take(
+                    np.flatnonzero((columns.kind == layout.KIND_RANGE) | (columns.kind == layout.KIND_MARK))
+                )
             self._tx(journal, mine, names, row, sink)
         if kinds >> layout.KIND_COUNTER & 1:
-            self._counters(columns.take(np.flatnonzero(columns.kind == layout.KIND_COUNTER)), names, row, sink)
+            self._counters(
+                columns.take(np.flatnonzero(columns.kind == layout.KIND_COUNTER)), names, row, sink
+            )
         if kinds >> layout.KIND_OVERHEAD & 1:
-            self._overhead(columns.take(np.flatnonzero(columns.kind == layout.KIND_OVERHEAD)), names, row, sink)
+            self._overhead(
+                columns.take(np.flatnonzero(columns.kind == layout.KIND_OVERHEAD)), names, row, sink
+            )
 
     @staticmethod
     def _threads(columns: Columns, row: Row) -> None:
@@ -189,16 +217,22 @@ class Converter:
         else:
             out["domain"], out["color"] = "", 0
         if columns.kinds >> layout.KIND_MARK & 1 or flags & layout.FLAG_START_END:
-            style = np.where(columns.kind == layout.KIND_MARK, 2, (columns.flags & layout.FLAG_START_END) != 0).astype(np.int32)
+            style = np.where(
+                columns.kind == layout.KIND_MARK, 2, (columns.flags & layout.FLAG_START_END) != 0
+            ).astype(np.int32)
             out["style"] = pa.DictionaryArray.from_arrays(pa.array(style), _STYLES)
         else:
             out["style"] = "PushPop"
-        out["unfinished"] = (columns.flags & layout.FLAG_UNFINISHED) != 0 if flags & layout.FLAG_UNFINISHED else False
+        out["unfinished"] = (
+            (columns.flags & layout.FLAG_UNFINISHED) != 0 if flags & layout.FLAG_UNFINISHED else False
+        )
         if flags & layout.FLAG_MORE:
             out["payload"] = self._payloads(journal, columns)
             if flags & layout.FLAG_START_END:
                 ends = np.empty(len(columns), np.int64)
-                self._loops.end_threads(journal, np.where(columns.flags & layout.FLAG_START_END, columns.more, -1), ends)
+                self._loops.end_threads(
+                    journal, np.where(columns.flags & layout.FLAG_START_END, columns.more, -1), ends
+                )
                 out["end_thread_id"] = pa.array(ends, mask=ends < 0)
         if flags & layout.FLAG_ERROR:
             at = np.flatnonzero(columns.flags & layout.FLAG_ERROR)
@@ -206,7 +240,9 @@ class Converter:
             numbers[at] = [self._texts.number(text) for text in self._loops.errors(journal, columns.more[at])]
             out["error"] = self._texts.column(numbers)
         if flags & layout.FLAG_TRUNCATED:
-            self.notes.add(row, "clipped:payload", int(np.count_nonzero(columns.flags & layout.FLAG_TRUNCATED)))
+            self.notes.add(
+                row, "clipped:payload", int(np.count_nonzero(columns.flags & layout.FLAG_TRUNCATED))
+            )
         sink.append("tx", out, len(columns))
         row.written += len(columns)
 
@@ -215,7 +251,9 @@ class Converter:
         offsets, valid = np.empty(rows + 1, np.int32), np.empty(rows, np.uint8)
         data = self._loops.payloads(journal, columns.more, columns.flags, offsets, valid)
         bits = np.packbits(valid, bitorder="little")
-        return pa.StringArray.from_buffers(rows, pa.py_buffer(offsets), pa.py_buffer(data), pa.py_buffer(bits))
+        return pa.StringArray.from_buffers(
+            rows, pa.py_buffer(offsets), pa.py_buffer(data), pa.py_buffer(bits)
+        )
 
     def _common(self, columns: Columns, names: ProcessNames, row: Row) -> dict[str, Any]:
         texts, missing = names.take_text(columns.name)

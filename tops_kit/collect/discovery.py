@@ -54,7 +54,13 @@ class Discovery:
     """Opens what is new. Files that are still being made are tried again; bad ones are told to `note` once and skipped."""
 
     def __init__(
-        self, folder: Path, processes: Processes, table: RingTable, texts: Texts, note: Note, start_ns: Callable[[ProcessNames], int | None]
+        self,
+        folder: Path,
+        processes: Processes,
+        table: RingTable,
+        texts: Texts,
+        note: Note,
+        start_ns: Callable[[ProcessNames], int | None],
     ) -> None:
         self._names = _Folder(folder / "names", ".names")
         self._rings = _Folder(folder / "rings", ".ring")
@@ -67,7 +73,9 @@ class Discovery:
         self._waiting_names: dict[str, float] = {}
         self._waiting_rings: dict[str, float] = {}
         self._bad: set[int] = set()  # serials whose names file is no use
-        self.resume: dict[tuple[int, int], tuple[int, int]] = {}  # ring -> (tail, thread) that a journal knows
+        self.resume: dict[
+            tuple[int, int], tuple[int, int]
+        ] = {}  # ring -> (tail, thread) that a journal knows
         self.skip: set[str] = set()  # rings that were finished before
         self.watch = True
 
@@ -135,5 +143,10 @@ class Discovery:
                     continue
                 with self._processes.lock:
                     row = self._processes.add_unknown(ring.process, ring.pid)
-                self._note(f"process:{row.process_id}", "repaired:no_names", 1, "its names file is missing or damaged")
+                self._note(
+                    f"process:{row.process_id}",
+                    "repaired:no_names",
+                    1,
+                    "its names file is missing or damaged",
+                )
             self._table.add(ring, *self.resume.get((ring.process, ring.serial), (None, None)))

@@ -149,6 +149,7 @@ def split(
         changes += int(first_tid != last_tid) + int(np.count_nonzero(np.diff(steps)))
         last_tid = int(steps[-1])
         begin[to] = to_ns(np.ascontiguousarray(picked["begin"]), ticks, ns, slope)
+        begin[to][threads & (picked["begin"] == 0)] = 0  # no time was told
         length = to_ns(np.ascontiguousarray(picked["end"]), ticks, ns, slope) - begin[to]
         counters = picked["kind"] == layout.KIND_COUNTER
         length[picked["end"] == picked["begin"]] = 0
@@ -157,7 +158,14 @@ def split(
         clipped += int(np.count_nonzero(negative))
         length[negative] = 0
         duration[to] = length
-        for column, field in ((name, "name"), (task, "task"), (attr, "attr"), (depth, "depth"), (kind, "kind"), (flags, "flags")):
+        for column, field in (
+            (name, "name"),
+            (task, "task"),
+            (attr, "attr"),
+            (depth, "depth"),
+            (kind, "kind"),
+            (flags, "flags"),
+        ):
             column[to] = picked[field]
         follows = np.append(is_more[1:], False)[keep]
         has_more = ((picked["flags"] & layout.FLAG_MORE) != 0) & follows
@@ -176,7 +184,11 @@ def _chain(journal: Buffer, at: int) -> bytes:
     """The joined data of the MORE slots that begin at `at`."""
     found = b""
     view = memoryview(journal).cast("B")
-    while at >= 0 and at + layout.RECORD_BYTES <= view.nbytes and view[at + layout.MORE_DATA] == layout.KIND_MORE:
+    while (
+        at >= 0
+        and at + layout.RECORD_BYTES <= view.nbytes
+        and view[at + layout.MORE_DATA] == layout.KIND_MORE
+    ):
         used = view[at + layout.MORE_DATA + 1]
         found += bytes(view[at : at + min(used & 0x7F, layout.MORE_DATA)])
         if not used & layout.MORE_CONTINUES:

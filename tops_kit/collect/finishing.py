@@ -58,7 +58,9 @@ def _retry(collector: Collector) -> None:
     if collector.failure is None or collector.writing.failure is None:
         return
     collector.writing.wait()
-    part = min((part for part in collector.parts if part.used), key=lambda part: part.generation, default=None)
+    part = min(
+        (part for part in collector.parts if part.used), key=lambda part: part.generation, default=None
+    )
     if part is None:
         return
     try:
@@ -125,7 +127,14 @@ def _close(collector: Collector, status: str) -> None:
     for row in collector.processes.rows.values():
         _count(collector, row)
     writer.set_attribute("clock", collector.clock.to_json())
-    writer.set_attribute("blocked_ns", {str(r.process_id): r.counts["blocked_ns"] for r in collector.processes.rows.values() if r.counts["blocked_ns"]})
+    writer.set_attribute(
+        "blocked_ns",
+        {
+            str(r.process_id): r.counts["blocked_ns"]
+            for r in collector.processes.rows.values()
+            if r.counts["blocked_ns"]
+        },
+    )
     writer.close(status)
     remove_files(collector.folder)
 
@@ -145,12 +154,24 @@ def _count(collector: Collector, row: Row) -> None:
     waited = f"; it waited {blocked / 1e6:.3f} ms for room" if blocked else ""
     ledger.count(stream, "dropped:ring_full", row.counts["dropped"], note=f"the ring was full{waited}")
     ledger.count(stream, "dropped:no_ring", lost, note=f"{total('lost_threads')} threads got no ring")
-    ledger.count(stream, "repaired:unbalanced", row.counts["unbalanced"], note="ends of ranges without a begin were ignored")
-    ledger.count(stream, "repaired:too_many_names", total("too_many"), note=f"names past {layout.NAMES_MAX} share one name")
+    ledger.count(
+        stream,
+        "repaired:unbalanced",
+        row.counts["unbalanced"],
+        note="ends of ranges without a begin were ignored",
+    )
+    ledger.count(
+        stream,
+        "repaired:too_many_names",
+        total("too_many"),
+        note=f"names past {layout.NAMES_MAX} share one name",
+    )
     ledger.count(stream, "repaired:lost_name", total("lost_names"), note="no room for their names")
     for names in row.names:
         if names.damaged:
-            ledger.count(stream, "repaired:names_damaged", 1, note=f"{names.path.name} can't be read to its end")
+            ledger.count(
+                stream, "repaired:names_damaged", 1, note=f"{names.path.name} can't be read to its end"
+            )
     for (process_id, code), count in collector.converter.notes.counts.items():
         if process_id == row.process_id:
             ledger.count(stream, code, count)

@@ -40,13 +40,17 @@ class CollectorHandle:
         try:
             code = self.process.wait(timeout_s)
         except subprocess.TimeoutExpired as error:
-            raise SessionError(f"the collector of {self.folder} does not end; kill process {self.process.pid} and run `topsprof recover`") from error
+            raise SessionError(
+                f"the collector of {self.folder} does not end; kill process {self.process.pid} and run `topsprof recover`"
+            ) from error
         finally:
             self.release()
         if self.process.stdout is not None:
             self.process.stdout.close()
         if code != 0:
-            raise SessionError(f"the recording in {self.folder} is incomplete (collector ended with {code}); run `topsprof recover {self.folder}`")
+            raise SessionError(
+                f"the recording in {self.folder} is incomplete (collector ended with {code}); run `topsprof recover {self.folder}`"
+            )
 
     def __enter__(self) -> CollectorHandle:
         return self
@@ -55,7 +59,14 @@ class CollectorHandle:
         self.stop()
 
 
-def start(folder: str | Path, *, command: Sequence[str] = (), overwrite: bool = False, wait: str = "primary", policy: str | None = None) -> CollectorHandle:
+def start(
+    folder: str | Path,
+    *,
+    command: Sequence[str] = (),
+    overwrite: bool = False,
+    wait: str = "primary",
+    policy: str | None = None,
+) -> CollectorHandle:
     """Start a collector for `folder` and wait until programs may record into it.
 
     The collector makes the session, and the control file unless there is one already (`control.create`). `command` is kept with the
@@ -64,7 +75,9 @@ def start(folder: str | Path, *, command: Sequence[str] = (), overwrite: bool = 
     """
     folder = Path(folder).absolute()
     read, write = os.pipe()
-    environment = {key: value for key, value in os.environ.items() if key != "TOPSTX_SESSION"} | {"TOPSTX_DISABLE": "1"}
+    environment = {key: value for key, value in os.environ.items() if key != "TOPSTX_SESSION"} | {
+        "TOPSTX_DISABLE": "1"
+    }
     arguments = [sys.executable, "-m", "tops_kit.collect", str(folder), "--leash", str(read), "--wait", wait]
     arguments += ["--overwrite"] * overwrite + (["--policy", policy] if policy else [])
     try:

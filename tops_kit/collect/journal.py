@@ -6,6 +6,7 @@ import contextlib
 import mmap
 import os
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 
 from tops_kit.collect import journal_format as jf
@@ -62,16 +63,24 @@ class Part:
         return True
 
 
-def create_parts(folder: Path, loops: Loops) -> list[Part]:
-    """Make both parts, as large as the file system allows. SessionError when not even the smallest fit."""
+def create_parts(folder: Path, loops: Loops, present: Sequence[Part] = ()) -> list[Part]:
+    """Both parts: those that are `present`, and new ones as large as the file system allows.
+
+    SessionError when not even the smallest fit.
+    """
+    there = {part.path.name for part in present}
+    missing = [name for name in NAMES if name not in there]
+    generation = max((part.generation for part in present), default=0)
     problem: OSError | None = None
     for size in SIZES:
+        for name in missing:
+            (folder / name).unlink(missing_ok=True)
         try:
-            return [_create(folder / name, size, generation, loops) for generation, name in enumerate(NAMES, 1)]
+            made = [_create(folder / name, size, generation + n, loops) for n, name in enumerate(missing, 1)]
         except OSError as error:
             problem = error
-            for name in NAMES:
-                (folder / name).unlink(missing_ok=True)
+            continue
+        return [*present, *made]
     reason = (problem.strerror if problem else None) or str(problem)
     raise SessionError(f"cannot record in {folder}: {reason}; free some space or choose another folder")
 

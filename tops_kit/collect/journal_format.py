@@ -57,9 +57,21 @@ class Block:
 
 def pack_block(journal: Buffer, offset: int, kind: int, row: Array, first: int, slots: int) -> None:
     """Write the header of a block for the ring of `row` (a row of the ring table)."""
-    process, ring, tid, clock = (int(row[column]) for column in (RING_PROCESS, RING_SERIAL, RING_TID, RING_CLOCK))
+    process, ring, tid, clock = (
+        int(row[column]) for column in (RING_PROCESS, RING_SERIAL, RING_TID, RING_CLOCK)
+    )
     struct.pack_into(
-        BLOCK_FORMAT, journal, offset, BLOCK_MAGIC, kind, process & (2**64 - 1), ring & (2**64 - 1), first, slots, tid & (2**32 - 1), clock
+        BLOCK_FORMAT,
+        journal,
+        offset,
+        BLOCK_MAGIC,
+        kind,
+        process & (2**64 - 1),
+        ring & (2**64 - 1),
+        first,
+        slots,
+        tid & (2**32 - 1),
+        clock,
     )
 
 

@@ -35,7 +35,9 @@ class LiveCompaction:
         try:
             self._process = start_compaction(self._collector.folder, live=True)
         except OSError as error:
-            self._collector.note("collector", "unsupported:compaction", 1, f"no process for compaction: {error}")
+            self._collector.note(
+                "collector", "unsupported:compaction", 1, f"no process for compaction: {error}"
+            )
             self._parts = 1 << 60  # no second try
 
     def stop(self) -> None:

@@ -106,14 +106,18 @@ class ProcessNames:
             with self.path.open("rb") as file:
                 data = file.read(layout.NAMES_HEADER_BYTES)
         except OSError as error:
-            raise NamesError("is missing" if isinstance(error, FileNotFoundError) else str(error.strerror)) from error
+            raise NamesError(
+                "is missing" if isinstance(error, FileNotFoundError) else str(error.strerror)
+            ) from error
         if len(data) < layout.NAMES_HEADER_BYTES:
             raise NamesError("is too short")
         header = dict(zip(layout.NAMES_FIELDS, struct.unpack(layout.NAMES_FORMAT, data), strict=True))
         if header["magic"] != layout.NAMES_MAGIC:
             raise NamesError("is no names file")
         if header["layout_version"] != layout.LAYOUT_VERSION:
-            raise NamesError(f"has layout version {header['layout_version']}, this version reads {layout.LAYOUT_VERSION}")
+            raise NamesError(
+                f"has layout version {header['layout_version']}, this version reads {layout.LAYOUT_VERSION}"
+            )
         if self.path.name != layout.names_file_name(header["process_serial"]):
             raise NamesError("has a header that names another process")
         self.header = header
@@ -133,8 +137,16 @@ class ProcessNames:
         while at + _ENTRY.size <= len(data):
             size, kind, _, id_, body_bytes = _ENTRY.unpack_from(data, at)
             body = data[at + _ENTRY.size : at + _ENTRY.size + body_bytes]
-            if size < _ENTRY.size or size % 8 or at + size > len(data) or len(body) < body_bytes or id_ > layout.NAMES_MAX + 64:
-                self.damaged = True  # nothing after it can be trusted; the records keep their times, without names
+            if (
+                size < _ENTRY.size
+                or size % 8
+                or at + size > len(data)
+                or len(body) < body_bytes
+                or id_ > layout.NAMES_MAX + 64
+            ):
+                self.damaged = (
+                    True  # nothing after it can be trusted; the records keep their times, without names
+                )
                 break
             self._enter(kind, id_, body)
             at += size

@@ -105,7 +105,9 @@ class Processes:
 
     def add_unknown(self, serial: int, pid: int) -> Row:
         """Take up an incarnation whose names file is missing or damaged."""
-        return self.add(missing_names(self.folder / layout.names_file_name(serial), self.texts, serial, pid), None)
+        return self.add(
+            missing_names(self.folder / layout.names_file_name(serial), self.texts, serial, pid), None
+        )
 
     def _free_id(self, pid: int) -> int:
         process_id, again = pid, 0
@@ -157,7 +159,13 @@ class Processes:
             else:
                 known = [int(header["exit_status"]) for header in said if int(header["exit_known"]) == 1]
                 row.exit_status = known[0] if known else None
-                row.ended_by = "exit" if known else "exec" if any(int(header["exit_known"]) == 2 for header in said) else "unknown"
+                row.ended_by = (
+                    "exit"
+                    if known
+                    else "exec"
+                    if any(int(header["exit_known"]) == 2 for header in said)
+                    else "unknown"
+                )
         row.end_ns = end_ns
         row.changed = True
         if row.watch is not None:
@@ -191,7 +199,9 @@ class Processes:
 
     def thread_table(self, everything: bool = False) -> dict[str, list[Any]]:
         """Columns of table `thread`: rows that changed since the last call, or all."""
-        columns: dict[str, list[Any]] = {key: [] for key in ("process_id", "thread_id", "name", "start_ns", "end_ns")}
+        columns: dict[str, list[Any]] = {
+            key: [] for key in ("process_id", "thread_id", "name", "start_ns", "end_ns")
+        }
         for row in self.rows.values():
             titles: dict[int, str] = {}
             for names in row.names:

@@ -15,10 +15,11 @@ from tops_kit.collect.collector import Collector
 from tops_kit.collect.control import FILE, open_control
 from tops_kit.collect.convert import TABLES
 from tops_kit.collect.drain import RECORD
-from tops_kit.collect.journal import Part
 from tops_kit.collect.writing import journal_of
 from tops_kit.errors import SessionError, UserError
-from tops_kit.session import Session, SessionWriter
+from tops_kit.session import Ledger, Session, SessionWriter
+
+_OWN_STREAMS = ("process:", "collector")
 
 
 def recover(folder: str | Path) -> list[str]:
@@ -46,11 +47,9 @@ def recover(folder: str | Path) -> list[str]:
         raise
     before = sum(Session.open(folder).tables().get(table, 0) for table in TABLES)
     _write_parts(collector)
+    _recount(collector)
     collector.discovery.look(force=True, last=True)
     _end_dead(collector)
-    if collector.failure is None:
-        collector.processes.changed = True
-        _recount(collector)
     finishing.finish(collector, "crashed")
     if collector.failure is not None:
         problem = collector.failure
@@ -67,15 +66,18 @@ def _collector(folder: Path, writer: SessionWriter) -> Collector:
     control = open_control(folder)
     control.recording = layout.RECORDING_OFF
     parts = journal.open_parts(folder, loops)
-    journal_parts = parts if len(parts) == len(journal.NAMES) else _more_parts(folder, parts, loops)
-    collector = Collector(folder, control, writer, loops, journal_parts, _clock(folder, loops))
-    collector.writer.durable = False
+    collector = Collector(folder, control, writer, loops, journal.create_parts(folder, loops, parts), _clock(folder, loops))
+    writer.durable = False
+    # What a finish that was killed may have written already is counted anew, from the rings and the state.
+    writer.ledger = Ledger(entry for entry in writer.ledger.entries if not entry.stream.startswith(_OWN_STREAMS))
     left = state.load(folder)
     collector.state.notes = left.notes
     try:
         collector.processes.from_json(left.processes)
     except (KeyError, TypeError, ValueError):
-        collector.note("collector", "repaired:state", 1, "its state file was damaged: processes were numbered anew")
+        collector.note(
+            "collector", "repaired:state", 1, "its state file was damaged: processes were numbered anew"
+        )
     collector.discovery.skip = set(left.rings_done)
     collector.discovery.resume = _positions(parts)
     open_taken = {(b.process, b.ring) for part in parts for b in part.blocks() if b.kind == jf.BLOCK_OPEN}
@@ -84,14 +86,6 @@ def _collector(folder: Path, writer: SessionWriter) -> Collector:
         if (ring.process, ring.serial) in open_taken:
             ring.mark_open_taken()
     return collector
-
-
-def _more_parts(folder: Path, parts: list[Part], loops: Loops) -> list[Part]:
-    """Both parts, when a crash (or a full disk) left fewer."""
-    if parts:
-        return [*parts, *parts]  # one part serves as both: it is written out before it is used again
-    journal.remove_parts(folder)
-    return journal.create_parts(folder, loops)
 
 
 def _clock(folder: Path, loops: Loops) -> ClockTable:
@@ -129,11 +123,12 @@ def _write_parts(collector: Collector) -> None:
     for table in TABLES:
         written[table] = max((journal_of(s.user) for s in session.segments(table)), default=0)
     clock = collector.clock.freeze()
-    for part in sorted(set(collector.parts), key=lambda part: part.generation):
+    for part in sorted(collector.parts, key=lambda part: part.generation):
         if part.used:
             have = {table for table, generation in written.items() if generation >= part.generation}
             collector.part_writer.write(part, clock, have)
-    collector.part_writer.skip_to(max(written.values(), default=0) + 1)
+    # From here on parts are filled in the order of their generations, all above what segments hold.
+    collector.part_writer.restart_all(collector.parts, max(written.values(), default=0) + 1)
 
 
 def _end_dead(collector: Collector) -> None:
@@ -154,7 +149,9 @@ def _end_dead(collector: Collector) -> None:
 
 
 def _recount(collector: Collector) -> None:
-    """Rows per process as the session holds them: the dead collector's counts are not known, what comes now adds to them."""
+    """Rows per process as the session holds them now: the dead collector's counts are not known. What comes later adds."""
+    for row in collector.processes.rows.values():
+        row.written = 0
     session = Session.open(collector.folder)
     for table in ("tx", "counter"):
         for batch in session.table(table, ["process_id"]).to_batches():
@@ -162,4 +159,3 @@ def _recount(collector: Collector) -> None:
             for process_id, count in zip(ids.tolist(), counts.tolist(), strict=True):
                 if process_id in collector.processes.rows:
                     collector.processes.rows[process_id].written += count
-

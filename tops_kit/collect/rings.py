@@ -22,7 +22,10 @@ OPEN = np.dtype(
     {
         "names": ["begin", "name", "attr", "tid", "task", "depth", "kind", "flags", "payload"],
         "formats": ["<u8", "<u4", "<u4", "<u4", "<u4", "<u2", "u1", "u1", "V16"],
-        "offsets": [layout.OPEN_OFFSET[f] for f in ("begin_tick", "name", "attr", "tid", "task", "depth", "kind", "flags", "payload")],
+        "offsets": [
+            layout.OPEN_OFFSET[f]
+            for f in ("begin_tick", "name", "attr", "tid", "task", "depth", "kind", "flags", "payload")
+        ],
         "itemsize": layout.OPEN_BYTES,
     }
 )
@@ -99,7 +102,9 @@ def open_ring(path: Path) -> Ring:
         os.close(descriptor)
     values = dict(zip(layout.RING_FIELDS, struct.unpack_from(layout.RING_FORMAT, memory, 0), strict=True))
     problem = _problem(values, size)
-    if problem is None and path.name != layout.ring_file_name(values["process_serial"], values["ring_serial"]):
+    if problem is None and path.name != layout.ring_file_name(
+        values["process_serial"], values["ring_serial"]
+    ):
         problem = "its header names another ring"
     if values["magic"] == b"\0" * 8 or values["state"] == layout.RING_BUILDING:
         raise RingNotReadyError(path.name)
@@ -132,7 +137,10 @@ def _problem(values: dict[str, Any], size: int) -> str | None:
         return "its header makes no sense"
     if records + capacity * layout.RECORD_BYTES > size:
         return "it is shorter than its header says"
-    if values["open_offset"] % 8 or values["open_offset"] + values["open_capacity"] * layout.OPEN_BYTES > size:
+    if (
+        values["open_offset"] % 8
+        or values["open_offset"] + values["open_capacity"] * layout.OPEN_BYTES > size
+    ):
         return "its header makes no sense"
     if values["clock"] not in (layout.CLOCK_MONOTONIC, layout.CLOCK_TSC):
         return "it has an unknown clock"
@@ -163,7 +171,11 @@ class RingTable:
         row[jf.RING_TAIL] = ring.field("tail") if tail is None else max(tail, ring.field("tail"))
         if tid is None:
             # A ring that was consumed before says whose record is at its tail; a fresh one begins with its first thread.
-            tid = ring.field("tid") if ring.field("tail") == 0 else struct.unpack_from("<I", ring.memory, jf.RING_TAIL_TID)[0]
+            tid = (
+                ring.field("tid")
+                if ring.field("tail") == 0
+                else struct.unpack_from("<I", ring.memory, jf.RING_TAIL_TID)[0]
+            )
         row[jf.RING_TID] = tid
         row[jf.RING_PROCESS] = np.uint64(ring.process).astype(np.int64)
         row[jf.RING_SERIAL], row[jf.RING_CLOCK] = ring.serial, ring.clock
@@ -203,7 +215,19 @@ def unfinished_records(ranges: Array, tick: int) -> bytes:
     for item in ranges:
         if int(item["tid"]) != tid:
             tid = int(item["tid"])
-            parts.append(struct.pack(layout.RECORD_FORMAT, int(item["begin"]), int(item["begin"]), 0, tid, 0, 0, layout.KIND_THREAD, 0))
+            parts.append(
+                struct.pack(
+                    layout.RECORD_FORMAT,
+                    int(item["begin"]),
+                    int(item["begin"]),
+                    0,
+                    tid,
+                    0,
+                    0,
+                    layout.KIND_THREAD,
+                    0,
+                )
+            )
         payload = bytes(item["payload"])
         flags = (int(item["flags"]) & ~(layout.FLAG_MORE | layout.FLAG_ERROR)) | layout.FLAG_UNFINISHED
         tag, length = payload[0], min(payload[1], 14)
@@ -215,7 +239,15 @@ def unfinished_records(ranges: Array, tick: int) -> bytes:
         kind = layout.KIND_RANGE
         parts.append(
             struct.pack(
-                layout.RECORD_FORMAT, begin, max(tick, begin), item["name"], item["task"], item["attr"], item["depth"], kind, flags
+                layout.RECORD_FORMAT,
+                begin,
+                max(tick, begin),
+                item["name"],
+                item["task"],
+                item["attr"],
+                item["depth"],
+                kind,
+                flags,
             )
         )
         if tag:

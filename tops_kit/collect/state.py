@@ -22,7 +22,9 @@ class State:
 
     def save(self, folder: Path) -> None:
         """Raises OSError."""
-        write_json(folder / FILE, {"processes": self.processes, "rings_done": self.rings_done, "notes": self.notes})
+        write_json(
+            folder / FILE, {"processes": self.processes, "rings_done": self.rings_done, "notes": self.notes}
+        )
 
 
 def load(folder: Path) -> State:

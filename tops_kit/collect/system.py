@@ -32,7 +32,12 @@ def stat(pid: int) -> Stat | None:
         return None
     fields = data[data.rfind(b")") + 2 :].split()
     try:
-        return Stat(fields[0].decode("ascii"), int(fields[1]), int(fields[19]), int(fields[49]) if len(fields) > 49 else 0)
+        return Stat(
+            fields[0].decode("ascii"),
+            int(fields[1]),
+            int(fields[19]),
+            int(fields[49]) if len(fields) > 49 else 0,
+        )
     except (IndexError, ValueError):
         return None
 
@@ -75,7 +80,7 @@ class Watch:
             self.close()  # the number belongs to another process by now
 
     def _same(self, status: Stat | None) -> bool:
-        return status is not None and (self.proc_start == 0 or status.start == self.proc_start)
+        return status is not None and (self.proc_start in (0, status.start))
 
     def alive(self) -> bool:
         """Whether the process still runs. A zombie does not; its exit status is noted."""

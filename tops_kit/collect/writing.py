@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tops_kit.collect.clock import Clock
@@ -37,7 +37,9 @@ class TableFilter:
 class PartWriter:
     """Converts a part, flushes, and gives the part back empty. All use of the SessionWriter goes through `lock`."""
 
-    def __init__(self, writer: SessionWriter, converter: Converter, processes: Processes, generation: int) -> None:
+    def __init__(
+        self, writer: SessionWriter, converter: Converter, processes: Processes, generation: int
+    ) -> None:
         self.writer = writer
         self.lock = threading.Lock()
         self.failure: Exception | None = None
@@ -70,14 +72,20 @@ class PartWriter:
         self._next_generation += 1
         self.parts_written += 1
 
-    def skip_to(self, generation: int) -> None:
-        """Give no part a generation below this one (recovery: below what segments have)."""
+    def restart_all(self, parts: Sequence[Part], generation: int) -> None:
+        """Give all (empty) parts new generations, in order, none below this one."""
         self._next_generation = max(self._next_generation, generation)
+        for part in parts:
+            part.restart(self._next_generation)
+            self._next_generation += 1
 
     def _append_processes(self) -> None:
         """Rows of processes and threads that changed; a reader merges them by key, later ones win."""
         with self._processes.lock:
-            for table, columns in (("process", self._processes.process_table()), ("thread", self._processes.thread_table())):
+            for table, columns in (
+                ("process", self._processes.process_table()),
+                ("thread", self._processes.thread_table()),
+            ):
                 if columns["process_id"]:
                     self.writer.append(table, columns, len(columns["process_id"]))
 
@@ -123,5 +131,3 @@ class WritingThread:
             finally:
                 self._idle.set()
                 self._wake()
-
-
