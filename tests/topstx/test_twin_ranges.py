@@ -1,4 +1,4 @@
-"""The Python twin's ranges against a model: whatever the order of calls, each range comes out once, with its facts."""
+"""The Python twin's ranges: whatever the order of calls, each comes out once, with its facts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
 from topstx.recorder import layout, twin
 
 
@@ -234,7 +233,9 @@ _PAYLOADS = st.one_of(
 
 @settings(max_examples=40, deadline=None)
 @given(payloads=st.lists(_PAYLOADS, min_size=1, max_size=40))
-def test_payloads_come_back_as_they_went(tmp_path_factory: pytest.TempPathFactory, payloads: list[Any]) -> None:
+def test_payloads_come_back_as_they_went(
+    tmp_path_factory: pytest.TempPathFactory, payloads: list[Any]
+) -> None:
     folder = READER.create_session(tmp_path_factory.mktemp("twin") / "session")
     assert twin.attach(str(folder))
     for payload in payloads:

@@ -7,12 +7,15 @@
     provider.add_span_processor(TopsTXSpanProcessor())
 
 A span is a range from its start to its end, of the thread and context that started it; it may end in any. The
-range's payload is a dict of the span's ids and of the attributes that it had at its start. Attributes that came
-later are a mark "NAME: attributes" at its end, events are marks at their time. A span of status ERROR is a range
-that an error left, under the type of the exception that the span recorded last.
+range's payload is a dict of the span's ids and of the attributes that it had at its start. Attributes that
+came later are a mark "NAME: attributes" at its end, events are marks at their time. A span of status ERROR is
+a range that an error left, under the type of the exception that the span recorded last.
 
 Importing this module imports OpenTelemetry; `topstx` itself never does.
 """
+
+# OpenTelemetry is a namespace package, which mypy sees only in part, and may be absent.
+# mypy: disable-error-code="attr-defined,misc"
 
 from __future__ import annotations
 
@@ -20,9 +23,12 @@ from collections.abc import Callable
 from typing import Any
 
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
-from opentelemetry.trace import SpanKind, StatusCode, format_span_id, format_trace_id
+from opentelemetry.trace import SpanKind
+from opentelemetry.trace.span import format_span_id, format_trace_id
+from opentelemetry.trace.status import StatusCode
 
 import topstx
+from topstx.recorder.interface import Annotate
 
 
 class SpanError(Exception):
@@ -34,7 +40,7 @@ class _Open:
 
     __slots__ = ("attributes", "range")
 
-    def __init__(self, entered: topstx.annotate, attributes: dict[str, Any]) -> None:
+    def __init__(self, entered: Annotate, attributes: dict[str, Any]) -> None:
         self.range, self.attributes = entered, attributes
 
 
@@ -65,7 +71,7 @@ class TopsTXSpanProcessor(SpanProcessor):
         self._open[context.trace_id, context.span_id] = _Open(entered, attributes)
         if self._events:
             # The SDK has no call for events, and at the span's end it would be too late to mark their time.
-            span.add_event = _marking(span, span.add_event, domain)  # type: ignore[method-assign]
+            span.add_event = _marking(span, span.add_event, domain)
         entered.__enter__()
 
     def on_end(self, span: ReadableSpan) -> None:

@@ -1,8 +1,8 @@
 """Programs that are annotated with NVTX (the Python package `nvtx`, or any C program) are recorded unchanged.
 
 NVTX version 3 loads, at its first call, the library that NVTX_INJECTION64_PATH names. Ours (`_nvtx.c`) writes
-the records of topstx.h into the session. It is a plain shared library; the wheel has it where a compiler was at
-hand, and `build` makes it elsewhere.
+the records of topstx.h into the session. It is a plain shared library; the wheel has it where a compiler was
+at hand, and `build` makes it elsewhere.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ _HERE = Path(__file__).resolve().parent
 
 
 def library_path() -> str | None:
-    """The library's absolute path, or None where it was not built. Any build serves: it depends on no Python."""
+    """The library's absolute path, or None where it was not built. It needs no Python: any build serves."""
     return next((str(path) for path in sorted(_HERE.glob("_nvtx.*so"))), None)
 
 
 def environment(session: str | Path, base: Mapping[str, str] | None = None) -> dict[str, str]:
     """The variables that record a program's NVTX calls into the session folder `session`.
 
-    Empty where there is no library, and where `base` (the program's environment) names a tool: that one stays.
+    Empty without a library, and where `base` (the program's environment) names another tool: that one stays.
     """
     path = library_path()
     if path is None or (base or {}).get(VARIABLE, path) != path:

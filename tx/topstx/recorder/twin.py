@@ -248,8 +248,14 @@ class annotate:  # noqa: N801 - the name is part of the interface
             if opened is not None:
                 _finish(opened, kind)
 
+    def __reduce__(self) -> tuple[type[annotate], tuple[object, ...]]:
+        return annotate, (self._message, self._color, self._domain or None, self._category, self._payload)
+
+    def __repr__(self) -> str:
+        return f"<topstx.annotate {self._message!r}>"
+
     def _mine(self) -> Open | None:
-        """Of several open entries, the calling thread's and context's innermost, else the innermost at all."""
+        """Of several open entries, the innermost of the calling thread and context, else the innermost."""
         process = _current.process
         writer: Writer | None = getattr(process.local, "writer", None) if process is not None else None
         stack = writer.stack() if writer is not None else None
@@ -263,16 +269,18 @@ class annotate:  # noqa: N801 - the name is part of the interface
     def __call__(self, func: F) -> F:
         if isinstance(func, (staticmethod, classmethod)):
             return type(func)(self(func.__func__))
+        if not callable(func):
+            raise TypeError(f"annotate() decorates functions, not {type(func).__name__!r}")
         message, color, payload = self._message, self._color, self._payload
         domain, category = self._domain, self._category
         if message is None:
-            message = getattr(func, "__qualname__", type(func).__name__)
-        code = getattr(getattr(func, "func", func), "__code__", None)  # a partial's function decides
-        if code is not None and code.co_flags & _CO_WRAPPED:
+            message = getattr(func, "__qualname__", None) or repr(func)
+        if type(func).__name__ == "function" and func.__code__.co_flags & _CO_WRAPPED:
             from topstx._wrap import wrap
 
-            wrapped: F = wrap(func, lambda: annotate(message, color, domain, category, payload))
-            return wrapped
+            return wrap(  # type: ignore[return-value]
+                func, lambda: annotate(message, color, domain, category, payload)
+            )
 
         from functools import update_wrapper
 

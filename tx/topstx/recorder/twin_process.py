@@ -14,7 +14,7 @@ import time
 from itertools import count
 from struct import Struct
 
-from topstx.recorder import layout, twin_values
+from topstx.recorder import layout, twin_values, values
 from topstx.recorder.twin_memory import ContextFinder, Memory
 from topstx.recorder.twin_names import NamesFile, encoded
 from topstx.recorder.twin_ring import HIDDEN, Ring, Stack, Writer, first_capacities, ring_bytes
@@ -159,7 +159,7 @@ class Process:
         """Id of an ATTR entry, 0 for nothing special, EXCLUDED when the domain is filtered out."""
         if not self.allowed(domain):
             return EXCLUDED
-        shade = twin_values.color(color) if color is not None else 0
+        shade = values.color_argb(color) if color is not None else 0
         with self.lock:
             domain_id = self._domain(domain)
             category_id = self._category(domain_id, domain, category) if category is not None else 0
@@ -349,7 +349,7 @@ class Process:
             for writer in (*self._writers, self.shared):
                 writer.leave(layout.RING_RETIRED)
             for ring in self._idle:
-                ring.mapping.words[layout.RING_OFFSET["state"] // 8] = layout.RING_RETIRED
+                ring.set_state(layout.RING_RETIRED)
             self.names_file.set("end_tick", time.monotonic_ns())
 
     def inherit_stacks(self, parent: Process) -> None:

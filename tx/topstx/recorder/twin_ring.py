@@ -47,7 +47,7 @@ LAST_TICK = layout.RING_OFFSET["last_tick"] // 8
 STATE_AND_TID = layout.RING_OFFSET["state"] // 8
 TAIL = layout.RING_OFFSET["tail"] // 8
 
-# Slots kept free for records of signal handlers, which may come between the look for room and the taking of it.
+# Slots kept free for records of signal handlers, which may come between a look for room and the taking of it.
 _SPARE = 4
 _MIN_RECORDS, _MIN_OPEN = 1024, 64
 _GROWTH = 4
@@ -124,6 +124,11 @@ class Ring:
         )
         self.head = 0
         self.free = list(range(open_capacity - 1, -1, -1))
+
+    def set_state(self, state: int) -> None:
+        """Store the state, and the producer's id beside it as it is."""
+        words = self.mapping.words
+        words[STATE_AND_TID] = words[STATE_AND_TID] & ~0xFFFFFFFF | state
 
 
 def ring_bytes(capacity: int, open_capacity: int) -> int:
@@ -216,7 +221,9 @@ class Writer:
             slot = self.free.pop()
             place = self._open_words + (slot << 3)
             task = stack.task
-            _pack_open_middle(self.raw, (place << 3) + 8, context, name, attr, stack.tid, task, depth, 1, flags)
+            _pack_open_middle(
+                self.raw, (place << 3) + 8, context, name, attr, stack.tid, task, depth, 1, flags
+            )
             self.words[place] = begin = _now()
             tail = attr | depth << 32 | _RANGE_BITS
             opened = (slot, begin, name | task << 32, tail, domain, flags, payload, stack, self)
@@ -445,11 +452,10 @@ class Writer:
                     layout.PAGE : layout.PAGE + table
                 ]
                 new.free = list(range(opens - 1, old.open_capacity - 1, -1)) + old.free
-                old_words = self.words
                 self._load(new)
                 self.put_thread(layout.KIND_THREAD, self.record_tid or self.tid)
                 self._set_state(layout.RING_LIVE)
-                old_words[STATE_AND_TID] = layout.RING_SUPERSEDED | self.tid << 32
+                old.set_state(layout.RING_SUPERSEDED)
                 self.process.superseded(old)
         finally:
             self.moving = False
