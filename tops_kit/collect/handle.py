@@ -98,7 +98,11 @@ def start(
     finally:
         os.close(read)
     assert process.stdout is not None
-    line = process.stdout.readline().strip()
+    line = ""
+    for text in process.stdout:  # a sitecustomize of the user's may print something first
+        line = text.strip()
+        if line == "ready":
+            break
     if line != "ready":
         os.close(write)
         code = process.wait()
