@@ -40,6 +40,7 @@ class Outcome:
     file: Path | None
     built: bool = False
     problem: str = ""
+    twin_serves: bool = True
 
 
 @cache
@@ -93,10 +94,12 @@ def ensure(python: str, environ: Mapping[str, str] = os.environ) -> Outcome:
     source = recorder_folder() / "_crec.c"
     answer = _ask(python)
     if answer is None:
-        return Outcome(None, problem="it does not answer")
+        return Outcome(None, problem="it does not answer", twin_serves=False)
     version, suffix, include, compiler = answer
     if tuple(version) < OLDEST_PYTHON:
-        return Outcome(None, problem=f"Python {version[0]}.{version[1]} is too old to be recorded")
+        return Outcome(
+            None, problem=f"Python {version[0]}.{version[1]} is too old to be recorded", twin_serves=False
+        )
     ours = recorder_folder() / f"_crec{suffix}"
     if ours.is_file():
         return Outcome(ours)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from tops_kit.errors import SessionError, UserError
 from topsprof.capture import extensions, inject, live, recording, supervise
 from topsprof.capture.held import HeldProgram
 from topsprof.capture.options import RecordOptions
-from topsprof.capture.program import Program
+from topsprof.capture.program import Program, ProgramError
 
 Say = Callable[[str], None]
 """Takes one line for the person who runs us."""
@@ -40,25 +41,35 @@ def record(program: Program, options: RecordOptions, say: Say) -> Outcome:
     if options.wait_all and not supervise.adopt_orphans():
         raise UserError("--wait all: this kernel can't hand us the processes that the program leaves behind")
     held = HeldProgram(program)
+    folder: Path | None = None
     announced: Path | None = None
     try:
-        name = options.session_name
         folder = recording.claim_folder(options, held.pid)
-        session = live.announcement(name or live.free_name(folder.stem), folder, program.argv, held.pid)
-        announced = live.register(session)
+        name = options.session_name or live.free_name(folder.stem)
+        announced = live.register(live.announcement(name, folder, program.argv, held.pid))
         active = recording.Recording(folder, options, program.argv)
     except BaseException:
         held.cancel()
-        if announced is not None:
-            live.withdraw(announced)
+        _take_back(folder, announced)
         raise
+    active.on_close = lambda: live.withdraw(announced)
     try:
         status = _run(held, active, options, say)
+    except ProgramError:
+        active.close()
+        _take_back(folder, announced)
+        raise
     finally:
         active.close()
+    return _conclude(program, active, supervise.exit_code(status), held.pid, say)
+
+
+def _take_back(folder: Path | None, announced: Path | None) -> None:
+    """Leave nothing behind of a recording whose program never ran."""
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
+    if announced is not None:
         live.withdraw(announced)
-    code = supervise.exit_code(status)
-    return _conclude(program, active, code, held.pid, say)
 
 
 def _run(held: HeldProgram, active: recording.Recording, options: RecordOptions, say: Say) -> int:
@@ -100,7 +111,7 @@ def _prepare_python(program: Program, say: Say) -> None:
         outcome = extensions.ensure(python)
         if outcome.built:
             say(f"built the recorder for {python} (once)")
-        elif outcome.file is None:
+        elif outcome.file is None and outcome.twin_serves:
             say(f"{python} records by the slower Python recorder: {outcome.problem}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -43,6 +43,7 @@ class Recording:
         self.ever_on = False
         self.notes: list[str] = []
         self.problem = ""
+        self.on_close: Callable[[], None] = lambda: None
         self._closed = False
         self._begin = time.monotonic()
         self._on_since: float | None = None
@@ -123,6 +124,7 @@ class Recording:
             self.collector.stop()
         except UserError as error:
             self.problem = str(error)
+        self.on_close()
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ from topsprof.terminal import table
 STATES: Final = {0: "off", 1: "recording", 2: "armed"}
 """Value of control.recording -> word."""
 
+_COMMAND_WIDTH: Final = 60
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `sessions`."""
@@ -46,9 +48,15 @@ def run(args: argparse.Namespace) -> int:
     else:
         head = ("Name", "State", "Time (s)", "Pid", "Folder", "Command")
         keys = ("name", "state", "elapsed_s", "program_pid", "folder")
-        body = [[*(str(row[key]) for key in keys), shlex.join(map(str, row["command"]))] for row in rows]
+        body = [[*(str(row[key]) for key in keys), _one_line(row["command"])] for row in rows]
         print(table([head, *body], right=(2, 3)))
     return 0
+
+
+def _one_line(command: list[str]) -> str:
+    """A command for a cell of a table: no line breaks, and not its whole length."""
+    text = " ".join(shlex.join(command).split())
+    return text if len(text) <= _COMMAND_WIDTH else text[: _COMMAND_WIDTH - 3] + "..."
 
 
 def state_of(folder: str) -> str:
