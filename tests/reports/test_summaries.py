@@ -90,7 +90,7 @@ def test_summaries_and_sql_agree(small, name):
 def test_kept_summaries_load_neither_duckdb_nor_pandas(small):
     small.write_summaries()  # as closing a recording or an import does
     code = (
-        "import sys; from tops_kit.session import Session; from topsprof.commands.stats import show\n"
+        "import sys; from tops_kit.session import Session; from topsprof.reports.output import show\n"
         f"show(Session.open({str(small.path)!r}))\n"
         "assert not {'duckdb', 'pandas'} & set(sys.modules), 'heavy modules'"
     )

@@ -73,12 +73,13 @@ def run(args: argparse.Namespace) -> int:
     import duckdb
 
     query = read_query(args.query)
+    connection = session.sql_connection()
     try:
-        result = session.sql_connection().execute(query)
         if args.format == "parquet":
             assert target is not None
-            _write_parquet(result, target)
+            _write_parquet(connection.sql(query), target)
         else:
+            result = connection.execute(query)
             _put(tables.Sheet(_columns(result), _rows(result)), args.format, target)
     except duckdb.Error as error:
         raise UserError(f"sql: {one_line(str(error))}") from error
@@ -132,9 +133,11 @@ def _cell(value: Any) -> Any:
     return value.hex() if isinstance(value, (bytes, bytearray, memoryview)) else value
 
 
-def _write_parquet(result: duckdb.DuckDBPyConnection, target: Path) -> None:
+def _write_parquet(result: duckdb.DuckDBPyRelation | None, target: Path) -> None:
     import pyarrow.parquet as pq
 
+    if result is None:
+        raise UserError("sql -f parquet: the query has no result")
     partial = target.with_name(target.name + ".part")
     try:
         # called fetch_record_batch before DuckDB 1.4

@@ -68,7 +68,8 @@ class Data:
             f"SELECT count({value}), sum({value}), min({value}), max({value}), median({value}), "
             f"coalesce(stddev_samp({value}), 0), {keys} FROM {{{table}}} GROUP BY {keys} HAVING count({value}) > 0"
         ):
-            count, total, low, high, median, deviation, *values = row
+            figures: Sequence[Any] = row
+            count, total, low, high, median, deviation, *values = figures
             yield Group(tuple(values), count, total, low, high, median, deviation)
 
     def _stored_groups(self, table: str, group: tuple[str, ...], value: str) -> Iterator[Group]:
@@ -94,10 +95,8 @@ class Data:
 
     def arrays(self, sql: str) -> dict[str, np.ndarray[Any, np.dtype[Any]]]:
         """The result of a report's SQL as numpy arrays; a column with nulls is a masked array."""
-        result: dict[str, np.ndarray[Any, np.dtype[Any]]] = self.connection.execute(
-            self.expand(sql)
-        ).fetchnumpy()
-        return result
+        result = self.connection.execute(self.expand(sql)).fetchnumpy()
+        return cast("dict[str, np.ndarray[Any, np.dtype[Any]]]", result)
 
     def expand(self, sql: str) -> str:
         """The SQL that DuckDB gets for a report's SQL."""
@@ -141,16 +140,16 @@ class Data:
             if index >= len(found):
                 raise UserError(f"--filter-tx {text}: '{name}' has {len(found)} instances, numbered from 0")
             found = found[index : index + 1]
-        return merge((int(start), int(end)) for start, end in found)
+        return merge(found)
 
-    def _instances(self, name: str, domain: str | None) -> Sequence[Row]:
+    def _instances(self, name: str, domain: str | None) -> Sequence[Window]:
         if not self.tables.get("tx"):
             return ()
         condition, values = "name = ?", [name]
         if domain is not None:
             condition += " AND coalesce(domain, '') = ?"
             values.append("" if domain == "default" else domain)
-        rows: Sequence[Row] = self.connection.execute(
+        rows: Sequence[Window] = self.connection.execute(
             f"SELECT start_ns, end_ns FROM tx WHERE {condition} AND coalesce(style, '') <> 'Mark' ORDER BY ALL",
             values,
         ).fetchall()

@@ -10,7 +10,9 @@ from tops_kit.errors import UserError
 from topsprof.reports.aliases import ALIASES
 from topsprof.reports.model import Report
 
-_MACHINERY = frozenset({"aliases", "data", "filters", "model", "nesting", "registry", "shapes"})
+_MACHINERY = frozenset(
+    {"aliases", "data", "filters", "manual", "model", "nesting", "output", "registry", "shapes"}
+)
 
 DEFAULT: tuple[tuple[str, str], ...] = (
     ("step_sum", "step"),

@@ -1,0 +1,172 @@
+"""Writes reports of a session: which go where, in which format, and what is said beside them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from tops_kit.errors import UserError
+from topsprof import tables, terminal
+from topsprof.reports import registry
+from topsprof.reports.data import Data
+
+if TYPE_CHECKING:
+    from tops_kit.session import Session
+    from topsprof.reports.model import Report
+
+
+def show(
+    session: Session,
+    reports: Sequence[tuple[str, Report]] = (),
+    *,
+    formats: Sequence[str] = ("column",),
+    outputs: Sequence[str] = ("-",),
+    time_unit: str | None = None,
+    filter_time: str | None = None,
+    filter_tx: str | None = None,
+    overwrite: bool = False,
+    quiet: bool = False,
+) -> None:
+    """Write reports (key, report) of a session; without any, the default set as far as the session has data.
+
+    The n-th report is written in the n-th format to the n-th output, the last ones serving the rest. Raises UserError.
+    """
+    data = Data.filtered(session, filter_time, filter_tx)
+    chosen = list(reports) or _default_reports(data)
+    if not chosen and not quiet:
+        terminal.note(f"{session.path}: the session has no data that a default report shows")
+    jobs = _plan(chosen, formats, outputs, session.path, overwrite)
+    for job in jobs:
+        _write(job, data, time_unit, quiet)
+    for line in session.ledger.lines() if not session.ledger.clean else ():
+        terminal.warn(line)
+
+
+def _default_reports(data: Data) -> list[tuple[str, Report]]:
+    return [
+        registry.find(name)
+        for name, needed in registry.DEFAULT
+        if any(data.tables.get(table) for table in needed.split("|"))
+    ]
+
+
+@dataclass(frozen=True)
+class _Job:
+    """Reports that go to one place together. `path` None: stdout."""
+
+    path: Path | None
+    format: str
+    reports: tuple[tuple[str, Report], ...]
+    overwrite: bool
+
+
+def _plan(
+    chosen: Sequence[tuple[str, Report]],
+    formats: Sequence[str],
+    outputs: Sequence[str],
+    session: Path,
+    overwrite: bool,
+) -> list[_Job]:
+    """Which reports go where. Neighbours on one output and in one format stay together, as one JSON object does."""
+    if not chosen:  # a program that asked for JSON gets an object all the same
+        path = None if outputs[0] in ("-", ".") else Path(outputs[0])
+        return [_Job(path, "json", (), overwrite)] if formats[0] == "json" else []
+    placed: list[tuple[str, str, tuple[str, Report]]] = []
+    for index, item in enumerate(chosen):
+        placed.append((outputs[min(index, len(outputs) - 1)], formats[min(index, len(formats) - 1)], item))
+    jobs: list[_Job] = []
+    for output, format_, item in placed:
+        same = sum(1 for other, *_ in placed if other == output)
+        path = _path(output, format_, item[0], same, session)
+        if jobs and jobs[-1].path == path and jobs[-1].format == format_:
+            jobs[-1] = _Job(path, format_, (*jobs[-1].reports, item), overwrite)
+        else:
+            jobs.append(_Job(path, format_, (item,), overwrite))
+    paths = [job.path for job in jobs if job.path is not None]
+    if len(set(paths)) < len(paths):
+        raise UserError(f"-o {paths[-1]}: two formats can't share one file; give each its own -o")
+    if not overwrite:
+        for path in paths:
+            if path.exists():
+                raise UserError(f"{path} exists: add --force-overwrite to replace it")
+    return jobs
+
+
+def _path(output: str, format_: str, key: str, sharing: int, session: Path) -> Path | None:
+    if output == "-":
+        return None
+    suffix = tables.SUFFIXES[format_]
+    report = key.replace(":", "_")
+    if output == ".":
+        return session.parent / f"{session.name.removesuffix('.topsprof')}_{report}.{suffix}"
+    if format_ == "json" or sharing == 1:
+        return Path(output)
+    # several tables can't share a CSV file: <FILE>_<report>.<ext>, as nsys names them
+    return Path(f"{output.removesuffix('.' + suffix)}_{report}.{suffix}")
+
+
+def _write(job: _Job, data: Data, time_unit: str | None, quiet: bool) -> None:
+    style = tables.Style(job.format, time_unit, _terminal_width() if job.path is None else None)
+    with _opened(job) as out:
+        if job.format == "json":
+            tables.write_json_object(
+                ((key, _sheet(report, data, quiet)) for key, report in job.reports), out, style
+            )
+            return
+        first = True
+        for key, report in job.reports:
+            missing = report.missing(data.tables)
+            people = job.format in ("column", "table")
+            if missing and people and job.path is None:
+                _note(report, missing, data, quiet)
+                continue
+            if not first:
+                out.write("\r\n" if job.format == "csv" else "\n")
+            first = False
+            sheet = _sheet(report, data, quiet)
+            heading = f"{report.title} ({key})" if people else ""
+            tables.write(tables.Sheet(sheet.columns, sheet.rows, heading), out, style)
+
+
+def _sheet(report: Report, data: Data, quiet: bool) -> tables.Sheet:
+    missing = report.missing(data.tables)
+    if missing:
+        _note(report, missing, data, quiet)
+        return tables.Sheet(report.columns, ())
+    return tables.Sheet(report.columns, report.rows(data))
+
+
+def _note(report: Report, missing: str, data: Data, quiet: bool) -> None:
+    if not quiet:
+        terminal.note(f"skipping {report.name}: {data.session.path.name} has no {missing} data")
+
+
+@contextmanager
+def _opened(job: _Job) -> Iterator[TextIO]:
+    if job.path is None:
+        if sys.stdout is not None and hasattr(sys.stdout, "reconfigure"):
+            # csv brings its own line ends; a name that the terminal can't show must not end the report
+            sys.stdout.reconfigure(errors="backslashreplace", newline="" if job.format == "csv" else None)
+        yield sys.stdout
+        return
+    try:
+        with job.path.open(
+            "w" if job.overwrite else "x", encoding="utf-8", newline="" if job.format == "csv" else "\n"
+        ) as out:
+            yield out
+    except OSError as error:
+        raise UserError(f"{job.path}: {os.strerror(error.errno or 0)}; choose another -o") from error
+    terminal.note(f"wrote {job.path}")
+
+
+def _terminal_width() -> int | None:
+    if not sys.stdout.isatty():
+        return None
+    import shutil
+
+    return shutil.get_terminal_size().columns
