@@ -1416,6 +1416,38 @@ static PyType_Slot SCANNER_SLOTS[] = {
 };
 static PyType_Spec SCANNER_SPEC = {"topsprof.importers._scan.Scanner", sizeof(Scanner), 0, Py_TPFLAGS_DEFAULT, SCANNER_SLOTS};
 
+/* How many intervals overlap another one without lying within it. The arrays are sorted by (track, start, -length). */
+static PyObject *overlaps(PyObject *module, PyObject *args) {
+    (void)module;
+    Py_buffer track, start, end;
+    if (!PyArg_ParseTuple(args, "y*y*y*", &track, &start, &end)) return NULL;
+    const int64_t *t = track.buf, *b = start.buf, *e = end.buf;
+    Py_ssize_t n = track.len / (Py_ssize_t)sizeof *t, depth = 0, count = 0;
+    int64_t *open = NULL;
+    bool good = start.len == track.len && end.len == track.len && (open = malloc((size_t)(n + 1) * sizeof *open));
+    if (good) {
+        Py_BEGIN_ALLOW_THREADS
+        for (Py_ssize_t i = 0; i < n; i++) {
+            if (i && t[i] != t[i - 1]) depth = 0;
+            while (depth && open[depth - 1] <= b[i]) depth--;
+            if (depth && e[i] > open[depth - 1]) count++; /* goes on beside the one it began in */
+            else open[depth++] = e[i];
+        }
+        Py_END_ALLOW_THREADS
+    }
+    free(open);
+    PyBuffer_Release(&track);
+    PyBuffer_Release(&start);
+    PyBuffer_Release(&end);
+    if (!good) return PyErr_Occurred() ? NULL : PyErr_NoMemory();
+    return PyLong_FromSsize_t(count);
+}
+
+static PyMethodDef MODULE_METHODS[] = {
+    {"overlaps", overlaps, METH_VARARGS, "Intervals (int64 track, start, end, sorted) that overlap without nesting."},
+    {NULL, NULL, 0, NULL},
+};
+
 static int module_exec(PyObject *module) {
     PyObject *type = PyType_FromSpec(&SCANNER_SPEC);
     if (!type) return -1;
@@ -1424,5 +1456,5 @@ static int module_exec(PyObject *module) {
     return r;
 }
 static PyModuleDef_Slot MODULE_SLOTS[] = {{Py_mod_exec, module_exec}, {0, NULL}};
-static PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "_scan", NULL, 0, NULL, MODULE_SLOTS, NULL, NULL, NULL};
+static PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "_scan", NULL, 0, MODULE_METHODS, MODULE_SLOTS, NULL, NULL, NULL};
 PyMODINIT_FUNC PyInit__scan(void) { return PyModuleDef_Init(&MODULE); }

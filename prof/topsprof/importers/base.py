@@ -135,7 +135,7 @@ class Tally:
         if not n:
             return
         if self._strict:
-            raise TraceError(f"{self._path}: {code.replace("_", " ")} ({n}x{', ' + note if note else ''}); "
+            raise TraceError(f"{self._path}: {code.replace('_', ' ')} ({n}x{', ' + note if note else ''}); "
                              "import with --on-error repair to keep the rest")
         self._ledger.count(self._stream, f"{what}:{code}", n, note)
 

@@ -6,6 +6,7 @@ The order matters: the first importer that recognises a file gets it, so the str
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, cast
 
 from tops_kit.errors import TraceError, UserError
@@ -26,11 +27,15 @@ IMPORTERS: dict[str, str] = {
 
 def load(name: str) -> Importer:
     """The importer called `name`. UserError when there is none."""
+    module, _, attribute = IMPORTERS.get(name, "").partition(":")
+    if not module:
+        raise UserError(f"no importer is called {name!r}: use one of {', '.join(sorted(IMPORTERS))}")
     try:
-        module, _, attribute = IMPORTERS[name].partition(":")
-    except KeyError:
-        raise UserError(f"no importer is called {name!r}: use one of {', '.join(sorted(IMPORTERS))}") from None
-    return cast("Importer", getattr(import_module(module), attribute)())
+        return cast("Importer", getattr(import_module(module), attribute)())
+    except ModuleNotFoundError as error:
+        if error.name != module:
+            raise
+        raise UserError(f"{name} is no part of this version of topsprof") from None
 
 
 def detect(source: Source) -> Importer:
@@ -38,7 +43,9 @@ def detect(source: Source) -> Importer:
     head = source.head()
     if not head.strip():
         raise TraceError(f"{source.path}: the file is empty; give a trace with events in it")
-    for name in IMPORTERS:
+    for name, place in IMPORTERS.items():
+        if find_spec(place.partition(":")[0]) is None:
+            continue
         importer = load(name)
         if importer.detects(head, source.path):
             return importer

@@ -57,16 +57,24 @@ def pure() -> bool:
     return os.environ.get("TOPSKIT_PURE", "") not in ("", "0")
 
 
-def scanner_class() -> type[Scanner]:
-    """The C scanner, or its twin where there is none or TOPSKIT_PURE is set."""
+def _backend() -> Any:
+    """The C module, or its twin where there is none or TOPSKIT_PURE is set."""
     if not pure():
         try:
-            return cast("type[Scanner]", importlib.import_module("topsprof.importers._scan").Scanner)
+            return importlib.import_module("topsprof.importers._scan")
         except ImportError:
             pass  # no compiler when this was installed: the twin does the same, slower
-    from topsprof.importers.scan_twin import Scanner as Twin
+    return importlib.import_module("topsprof.importers.scan_twin")
 
-    return Twin
+
+def scanner_class() -> type[Scanner]:
+    """The scanner in use."""
+    return cast("type[Scanner]", _backend().Scanner)
+
+
+def overlaps(track: Int64s, start: Int64s, end: Int64s) -> int:
+    """How many intervals overlap another of their track without lying within it; sorted by (track, start, -length)."""
+    return int(_backend().overlaps(track, start, end))
 
 
 class Strings:

@@ -12,8 +12,11 @@ from json import JSONDecodeError, JSONDecoder
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from topsprof.importers.scan_values import Pairs, Raw, cleaned, compact, hexadecimal, integer, scaled, triple
+
+Int64s = npt.NDArray[np.int64]
 
 _BLANK: Final = re.compile(r"[ \t\n\r]*")
 _NEXT: Final = re.compile(r"\}[ \t\n\r]*,[ \t\n\r]*(?=\{)")
@@ -506,3 +509,21 @@ def _deep(value: Any) -> bool:
         if not any(isinstance(item, list) for item in level):
             return False
     return True
+
+
+def overlaps(track: Int64s, start: Int64s, end: Int64s) -> int:
+    """How many intervals overlap another one without lying within it; sorted by (track, start, -length)."""
+    count = 0
+    open_ends: list[int] = []
+    before: int | None = None
+    for one, begin, stop in zip(track.tolist(), start.tolist(), end.tolist(), strict=True):
+        if one != before:
+            open_ends.clear()
+            before = one
+        while open_ends and open_ends[-1] <= begin:
+            open_ends.pop()
+        if open_ends and stop > open_ends[-1]:
+            count += 1
+        else:
+            open_ends.append(stop)
+    return count

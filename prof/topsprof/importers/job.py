@@ -1,0 +1,306 @@
+"""Imports of whole files, and of many at once into one session."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, cast
+
+from tops_kit.errors import TraceError, UserError
+from tops_kit.session import Ledger, SessionWriter
+from topsprof.importers import registry
+from topsprof.importers.base import ImportOptions, ProcessIds, Source
+from topsprof.importers.chrome_meta import integer
+from topsprof.importers.writing import FileWriter, Stage
+
+WORKER_BYTES: Final = 600 << 20
+"""What one worker holds at most, about: the memory limit of a job divided by it is the number of workers."""
+DEFAULT_MEMORY_BYTES: Final = 1536 << 20
+_RANK: Final = re.compile(r"(?:rank|worker|process|node\d+_)[-_.]?(\d+)|(?:^|[-_.])r(\d+)(?=[-_.])", re.IGNORECASE)
+_PID: Final = re.compile(rb'"pid"\s*:\s*"?(\d{1,18})')
+_COLLISION_STEP: Final = 1 << 32
+_SUFFIXES: Final = (".gz", ".zst", ".json", ".pt.trace", ".trace", ".pftrace", ".perfetto-trace", ".speedscope",
+                    ".folded", ".collapsed", ".sqlite")
+
+Report = Callable[[int, int, str], None]
+"""(bytes read, bytes in all, name of the file) while importing"""
+
+
+@dataclass(frozen=True)
+class JobOptions:
+    """How to import a set of files."""
+
+    options: ImportOptions = field(default_factory=ImportOptions)
+    importer: str | None = None  # its name; None: by content
+    ranks: frozenset[int] | None = None  # only these
+    workers: int = 1
+    memory_bytes: int = DEFAULT_MEMORY_BYTES
+    overwrite: bool = False
+    command: tuple[str, ...] = ()
+    report: Report | None = None
+
+
+def import_files(files: Sequence[Path], target: Path, job: JobOptions) -> Ledger:
+    """Import files into a new session at `target`, which appears when all is done, and not at all when it fails.
+
+    Returns the session's ledger. TraceError when no file could be imported, SessionError when the session can't be written.
+    """
+    if target.exists() and not job.overwrite:
+        raise UserError(f"'{target}' exists: use -f to overwrite it, or another name with -o")
+    with _beside(target, job.overwrite) as folder:
+        writer = SessionWriter.create(folder, kind="import", command=list(job.command),
+                                      attributes={"files": [str(path) for path in files]})
+        writer.durable = False  # the whole is nothing until it is renamed; a lost import is made again
+        try:
+            _Job(files, writer, job).run()
+            ledger = writer.ledger
+            writer.close()
+        except BaseException:
+            writer.abandon()
+            raise
+    return ledger
+
+
+@contextmanager
+def _beside(target: Path, overwrite: bool) -> Iterator[Path]:
+    """A folder to work in, which becomes `target` at the end; it goes away when that fails."""
+    folder = target.parent / f".{target.name}.importing-{os.getpid()}-{threading.get_ident()}"
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        yield folder
+        try:
+            if overwrite and target.exists():
+                if not (target / "session.json").exists():
+                    raise UserError(f"'{target}' is not a session: it is not overwritten; use another name with -o")
+                shutil.rmtree(target)
+            folder.rename(target)
+        except OSError as error:
+            raise UserError(f"{target}: {error.strerror or error}; use another name with -o") from error
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class _SharedIds(ProcessIds):
+    """Process numbers of one file in a job: the pid, unless another file has it."""
+
+    def __init__(self, taken: dict[int, int], lock: threading.Lock, number: int) -> None:
+        super().__init__()
+        self._taken = taken
+        self._lock = lock
+        self._number = number
+
+    def _claim(self, pid: int) -> int:
+        with self._lock:
+            key = pid
+            while self._taken.setdefault(key, self._number) != self._number:
+                key += _COLLISION_STEP
+            return key
+
+
+@dataclass
+class _File:
+    path: Path
+    number: int
+    source: Source
+    rank: int | None
+    ids: ProcessIds
+    ledger: Ledger = field(default_factory=Ledger)
+    attributes: dict[str, Any] = field(default_factory=dict)
+    error: UserError | None = None
+
+
+class _Stopped(BaseException):
+    """Another file failed, or the user wants to stop."""
+
+
+class _Job:
+    def __init__(self, files: Sequence[Path], writer: SessionWriter, job: JobOptions) -> None:
+        self._paths = list(files)
+        self._writer = writer
+        self._job = job
+        self._stage = Stage(writer)
+        self._taken: dict[int, int] = {}
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._read = 0
+        self._total = 1
+
+    def run(self) -> None:
+        files = self._files()
+        self._total = max(sum(file.source.size for file in files), 1)
+        if len(files) > 1:
+            self._claim_main_processes(files)
+        workers = max(1, min(self._job.workers, self._job.memory_bytes // WORKER_BYTES, len(files)))
+        if workers == 1:
+            for file in files:
+                self._import(file)
+                self._check(file)
+        else:
+            self._in_threads(files, workers)
+        self._stage.flush()
+        self._summarise(files)
+
+    def _files(self) -> list[_File]:
+        files: list[_File] = []
+        for number, path in enumerate(self._paths):
+            rank = rank_of(path)
+            ids = _SharedIds(self._taken, self._lock, number) if len(self._paths) > 1 else ProcessIds()
+            try:
+                source = Source(path, self._progress(path))
+            except TraceError as error:
+                self._bad(path, error)
+                continue
+            if self._job.ranks is not None:
+                stated = _stated_rank(source)
+                rank = rank if stated is None else stated
+                if rank is None or rank not in self._job.ranks:
+                    continue
+            files.append(_File(path, number, source, rank, ids))
+        if not files:
+            raise TraceError(f"{self._where()}: no file to import"
+                             + ("; check --ranks" if self._job.ranks is not None else ""))
+        return files
+
+    def _where(self) -> str:
+        return str(self._paths[0]) if len(self._paths) == 1 else f"{len(self._paths)} files"
+
+    def _claim_main_processes(self, files: list[_File]) -> None:
+        """In the order of the files, so that a job gets the same numbers however its workers run."""
+        for file in files:
+            try:
+                found = _PID.search(file.source.head())
+            except TraceError:
+                continue  # told when the file is imported
+            if found:
+                file.ids.key(int(found[1]))
+
+    def _in_threads(self, files: list[_File], workers: int) -> None:
+        with ThreadPoolExecutor(workers, "import") as pool:
+            running: dict[Future[None], _File] = {pool.submit(self._import, file): file for file in files}
+            try:
+                while running:
+                    done, _ = wait(running, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        file = running.pop(future)
+                        future.result()
+                        self._check(file)
+            except BaseException:
+                self._stop.set()
+                for future in running:
+                    future.cancel()
+                raise
+
+    def _import(self, file: _File) -> None:
+        if self._stop.is_set():
+            return
+        options = replace(self._job.options, rank=file.rank, process_ids=file.ids)
+        out = FileWriter(self._stage)
+        try:
+            importer = registry.load(self._job.importer) if self._job.importer else registry.detect(file.source)
+            importer.run(file.source, cast(SessionWriter, out), options)
+        except UserError as error:
+            file.error = error
+        file.ledger = out.ledger
+        file.attributes = out.attributes
+
+    def _check(self, file: _File) -> None:
+        if file.error is None:
+            return
+        if len(self._paths) == 1 or self._job.options.on_error == "strict":
+            raise file.error
+        self._bad(file.path, file.error)
+
+    def _bad(self, path: Path, error: UserError) -> None:
+        if len(self._paths) == 1:
+            raise error
+        self._writer.ledger.count(f"import:{path.name}", "dropped:file", 1, str(error))
+
+    def _summarise(self, files: list[_File]) -> None:
+        good = [file for file in files if file.error is None]
+        if not good:
+            raise TraceError(f"{self._where()}: none of them could be imported; the first one: {files[0].error}")
+        for file in good:
+            self._writer.ledger.merge(file.ledger)
+        if len(good) == 1:
+            for key, value in good[0].attributes.items():
+                self._writer.set_attribute(key, value)
+            return
+        self._writer.set_attribute("traces", {file.path.name: file.attributes for file in good})
+        origins = {file.attributes.get("time_origin_ns") for file in good}
+        if len(origins) == 1:
+            origin = origins.pop()
+            if origin is not None:
+                self._writer.set_attribute("time_origin_ns", origin)
+        else:
+            self._writer.ledger.count("import:job", "unsupported:time_origins_differ", len(origins),
+                                      "the files count time from different origins; their clocks are kept as they are")
+        self._writer.ledger.count("import:job", "unsupported:alignment", len(good),
+                                  "each file keeps its own clock: how far they are apart is not known")
+
+    def _progress(self, path: Path) -> Callable[[int], None]:
+        def advance(size: int) -> None:
+            if self._stop.is_set():
+                raise _Stopped
+            with self._lock:
+                self._read += size
+                if self._job.report is not None:
+                    self._job.report(self._read, self._total, path.name)
+
+        return advance
+
+
+def rank_of(path: Path) -> int | None:
+    """The rank that a file's name gives: trace_rank3.json, worker-3.pt.trace.json.gz, 3.json.
+
+    >>> rank_of(Path("job_rank12_step3.json.gz")), rank_of(Path("7.json")), rank_of(Path("alexnet.json"))
+    (12, 7, None)
+    """
+    found = _RANK.search(path.name)
+    if found:
+        return int(found[1] or found[2])
+    stem = stem_of(path)
+    return int(stem) if stem.isdigit() and len(stem) < 7 else None
+
+
+def stem_of(path: Path) -> str:
+    """The name of a trace without the suffixes that traces have."""
+    name = path.name
+    while True:
+        short = next((name.removesuffix(suffix) for suffix in _SUFFIXES if name.lower().endswith(suffix)
+                      and len(name) > len(suffix)), name)
+        if short == name:
+            return name
+        name = short
+
+
+def _stated_rank(source: Source) -> int | None:
+    """The rank that stands in the file's head; None when none does."""
+    found = re.search(rb'"distributedInfo"\s*:\s*"?\{[^{}]*?\\?[\'"]rank\\?[\'"]\s*:\s*(\d+)', source.head())
+    return integer(found[1].decode()) if found else None
+
+
+def trace_files(text: str) -> list[Path]:
+    """The files that a path, a folder or a glob pattern names, sorted. UserError when there are none."""
+    path = Path(text)
+    if path.is_dir():
+        found = sorted(entry for entry in path.iterdir() if entry.is_file() and not entry.name.startswith("."))
+        if not found:
+            raise UserError(f"{text}: there is no file in this folder; give a trace, or a folder of traces")
+        return found
+    if path.exists():
+        return [path]
+    if any(c in text for c in "*?["):
+        import glob
+
+        found = sorted(Path(name) for name in glob.glob(text, recursive=True) if Path(name).is_file())
+        if found:
+            return found
+        raise UserError(f"{text}: no file matches this pattern")
+    raise UserError(f"{text} does not exist; give the path of a trace, a folder of traces, or a pattern")

@@ -1,0 +1,162 @@
+"""Opening whatever a user calls a session: a session folder, a packed session, a trace file, or many of them.
+
+Traces and packed sessions are imported once, into a cache that is keyed by their content and bounded in size.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from tops_kit.errors import UserError
+from tops_kit.session import Session
+from topsprof import terminal
+from topsprof.naming import SESSION_SUFFIX
+
+PACK_SUFFIX: Final = ".topspack"
+CACHE_BYTES: Final = 16 << 30
+"""What the cache may hold; the sessions that were opened longest ago go first."""
+_IMPORT_VERSION: Final = 1  # a new one when importers give other rows for the same file
+_SAMPLES: Final = 32
+_SAMPLE_BYTES: Final = 65536
+
+
+def open_session(text: str) -> Session:
+    """Open a session by what the user typed.
+
+    A folder with or without `.topsprof`, a `.topspack` file, a trace file, a folder of traces or a pattern. UserError
+    (one line) when it is none of them or can't be read.
+    """
+    for path in (Path(text), Path(text.rstrip("/") + SESSION_SUFFIX)):
+        if (path / "session.json").exists() or (path.suffix == SESSION_SUFFIX and path.is_dir()):
+            return Session.open(path, recover=_recover)
+    if text.endswith(SESSION_SUFFIX) and not Path(text).exists():
+        raise UserError(f"{text} does not exist; give a session, or a trace file of another tool")
+    return Session.open(_cached(text))
+
+
+def _recover(path: Path) -> None:
+    from tops_kit.collect.recovery import recover
+
+    for message in recover(path):
+        terminal.note(message)
+
+
+def _cached(text: str) -> Path:
+    """The session in the cache that was made of a trace, many traces or a pack; makes it if need be."""
+    from topsprof.importers.job import trace_files
+
+    files = trace_files(text)
+    name = content_key(files)
+    cache = cache_folder()
+    target = cache / f"{name}{SESSION_SUFFIX}"
+    if (target / "session.json").exists():
+        os.utime(target)  # used now: it stays longer than others
+        return target
+    try:
+        _make(files, target)
+    except UserError:
+        if not (target / "session.json").exists():  # else another process has just made it
+            raise
+    _bound(cache, keep=target)
+    return target
+
+
+def _make(files: Sequence[Path], target: Path) -> None:
+    if len(files) == 1 and _is_pack(files[0]):
+        from tops_kit.session.packing import unpack
+
+        with _temporary(target) as folder:
+            unpack(files[0], folder)
+            folder.rename(target)
+        return
+    from topsprof.importers.job import JobOptions, import_files
+
+    with terminal.Progress("importing") as progress:
+        import_files(files, target, JobOptions(
+            workers=min(os.cpu_count() or 1, 8), command=tuple(sys.argv),
+            report=lambda done, total, name: progress.update(done, total, name)))
+
+
+def _is_pack(path: Path) -> bool:
+    return path.suffix == PACK_SUFFIX
+
+
+@contextmanager
+def _temporary(target: Path) -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix=".unpack-", dir=target.parent))
+    try:
+        yield folder / "session"
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def content_key(files: Sequence[Path]) -> str:
+    """A name for the content of files: their sizes, change times, and samples of their bytes all over."""
+    digest = hashlib.blake2b(f"{_IMPORT_VERSION}".encode(), digest_size=16)
+    for path in files:
+        try:
+            with path.open("rb") as file:
+                status = os.fstat(file.fileno())
+                digest.update(f"\0{path.name}\0{status.st_size}\0{status.st_mtime_ns}\0".encode())
+                step = max(status.st_size // _SAMPLES, _SAMPLE_BYTES)
+                for position in range(0, status.st_size, step):
+                    file.seek(position)
+                    digest.update(file.read(_SAMPLE_BYTES))
+                file.seek(max(status.st_size - _SAMPLE_BYTES, 0))
+                digest.update(file.read(_SAMPLE_BYTES))
+        except OSError as error:
+            raise UserError(f"{path}: {error.strerror or error}; give a file that can be read") from error
+    return digest.hexdigest()
+
+
+def cache_folder() -> Path:
+    """The folder of the cache, made if need be: XDG_CACHE_HOME, or where the platform keeps caches, else a temporary one."""
+    for folder in (_platform_cache(), Path(tempfile.gettempdir()) / f"topsprof-{_user()}"):
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError:
+            continue  # no home, or one that is read-only: the next place may do
+        if os.access(folder, os.W_OK) and not folder.is_symlink():
+            return folder
+    raise UserError("no folder to keep imported traces in; set XDG_CACHE_HOME to one, or use `topsprof import`")
+
+
+def _platform_cache() -> Path:
+    named = os.environ.get("XDG_CACHE_HOME")
+    if named and Path(named).is_absolute():
+        return Path(named) / "topsprof"
+    if sys.platform == "darwin":
+        return Path("~/Library/Caches/topsprof").expanduser()
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", tempfile.gettempdir())) / "topsprof"
+    return Path(os.path.expanduser("~")) / ".cache" / "topsprof"
+
+
+def _user() -> str:
+    return str(os.getuid()) if sys.platform != "win32" else os.environ.get("USERNAME", "user")
+
+
+def _bound(cache: Path, keep: Path, limit: int = CACHE_BYTES) -> None:
+    """Remove the sessions that were used longest ago until the rest fits."""
+    sizes: list[tuple[float, int, Path]] = []
+    for folder in cache.glob(f"*{SESSION_SUFFIX}"):
+        try:
+            size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+            sizes.append((folder.stat().st_mtime, size, folder))
+        except OSError:
+            continue  # another process has just removed it
+    total = sum(size for _, size, _ in sizes)
+    for _, size, folder in sorted(sizes):
+        if total <= limit:
+            break
+        if folder != keep:
+            shutil.rmtree(folder, ignore_errors=True)
+            total -= size
