@@ -182,7 +182,8 @@ def _read_ring(path: Path, names: _Names, process: Process) -> None:
         assert ring["magic"] == L.RING_MAGIC and ring["file_bytes"] == len(data)
         process.rings.append(ring)
         capacity, base = ring["record_capacity"], ring["record_offset"]
-        at, head, tid = ring["tail"], ring["head"], 0
+        at, head = ring["tail"], ring["head"]
+        tid = ring["tid"] if at else 0  # what was consumed may have said whose it is
         assert head - at <= capacity
         seen = set()
         while at < head:

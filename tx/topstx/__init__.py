@@ -57,6 +57,7 @@ __all__ = [
 ]
 
 _recorder, _reason = _choose()
+_disabled = _reason == "TOPSTX_DISABLE is set"
 _follower = _Follower(_recorder, _reason)
 
 annotate = _recorder.annotate
@@ -80,7 +81,7 @@ def set_process_name(name: str) -> None:
 
 def backend() -> str:
     """What records in this process: "c" (the extension), "twin" (its equal in Python), or "off"."""
-    return _recorder.NAME
+    return "off" if _disabled else _recorder.NAME
 
 
 def include_dir() -> str:
@@ -99,8 +100,8 @@ def capture(output: str | os.PathLike[str] | None = None) -> AbstractContextMana
     """
     from topstx._capture import capture as block
 
-    return block(_recorder, _follower, output)
+    return block(_recorder, _follower, output, _disabled)
 
 
-if os.environ.get("TOPSTX_SESSION"):
+if os.environ.get("TOPSTX_SESSION") and not _disabled:
     _follower.enter(os.environ["TOPSTX_SESSION"])

@@ -25,15 +25,14 @@ def _off(reason: str, *, told: bool) -> tuple[Backend, str]:
 
 
 def choose() -> tuple[Backend, str]:
-    """The back end, and why it is not the C extension ("" when it is).
+    """The back end, and why it is not the C extension or is off ("" when neither).
 
     TOPSTX_DISABLE turns all off; TOPSKIT_PURE=1 takes the twin; TOPSKIT_REQUIRE_C=1 raises ImportError where the extension can't be
     imported (a build that must not fall back unseen).
     """
-    if flag("TOPSTX_DISABLE"):
-        return _off("TOPSTX_DISABLE is set", told=False)
     if "t" in getattr(sys, "abiflags", ""):
         return _off("nothing is recorded: free-threaded builds of Python are not supported", told=True)
+    disabled = flag("TOPSTX_DISABLE")
     pure = flag("TOPSKIT_PURE")
     reason = "TOPSKIT_PURE is set" if pure else ""
     if not pure:
@@ -41,11 +40,15 @@ def choose() -> tuple[Backend, str]:
             from topstx.recorder import _crec
 
             c: Backend = _crec
-            return c, ""
+            if disabled:
+                _crec.disable()  # its no-ops are quicker than any in Python
+            return c, "TOPSTX_DISABLE is set" if disabled else ""
         except ImportError as error:
             if flag("TOPSKIT_REQUIRE_C"):
                 raise
             reason = str(error)
+    if disabled:
+        return _off("TOPSTX_DISABLE is set", told=False)
     if "subinterpreter" in reason:
         return _off(f"nothing is recorded: {reason}", told=True)
     try:

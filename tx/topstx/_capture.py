@@ -25,10 +25,12 @@ def free_name(stem: str) -> Path:
 
 
 @contextmanager
-def capture(backend: Backend, follower: Follower, output: str | os.PathLike[str] | None) -> Iterator[Path | None]:
+def capture(
+    backend: Backend, follower: Follower, output: str | os.PathLike[str] | None, disabled: bool
+) -> Iterator[Path | None]:
     """See `topstx.capture`."""
     current = backend.session()
-    if current is not None or backend.NAME == "off":
+    if current is not None or disabled or backend.NAME == "off":
         yield Path(current) if current is not None else None
         return
     if find_spec("tops_kit") is None:
@@ -62,11 +64,17 @@ def _start_collector(folder: Path) -> tuple[subprocess.Popen[bytes], int]:
     """A collector process for `folder`, ready; it ends when the descriptor returned is closed."""
     held, leash = os.pipe()
     command = [sys.executable, "-m", "tops_kit.collect", str(folder), "--leash", str(held)]
+    command += ["--", *sys.orig_argv]
     environment = {key: value for key, value in os.environ.items() if not key.startswith("TOPSTX_")}
     environment["TOPSTX_DISABLE"] = "1"  # the collector records nothing of itself
     try:
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, pass_fds=[held], env=environment
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            pass_fds=[held],
+            env=environment,
+            start_new_session=True,  # Ctrl-C is for the program
         )
     finally:
         os.close(held)
@@ -76,5 +84,6 @@ def _start_collector(folder: Path) -> tuple[subprocess.Popen[bytes], int]:
     if line.strip() != b"ready":
         os.close(leash)
         code = process.wait()
-        raise RuntimeError(f"the collector for {folder} did not start (exit code {code})")
+        message = line.decode(errors="replace").strip()
+        raise RuntimeError(message or f"the collector for {folder} did not start (it ended with {code})")
     return process, leash

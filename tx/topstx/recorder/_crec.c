@@ -142,6 +142,7 @@ static PyObject *attach(PyObject *self, PyObject *folder) {
     PyObject *path = NULL;
     int entered;
     (void)self;
+    if (disabled) Py_RETURN_FALSE;
     if (!PyUnicode_FSConverter(folder, &path)) {
         PyErr_Clear();
         Py_RETURN_FALSE;
@@ -182,6 +183,13 @@ static PyObject *note_exit(PyObject *self, PyObject *args) {
     Py_RETURN_NONE;
 }
 
+static PyObject *disable(PyObject *self, PyObject *unused) {
+    (void)self;
+    (void)unused;
+    disabled = 1;
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef functions[] = {
     {"push_range", AS_FUNCTION(push_range), FASTCALL_KEYWORDS,
      "push_range(message=None, color=None, domain=None, category=None, payload=None)\n--\n\n"
@@ -205,6 +213,7 @@ static PyMethodDef functions[] = {
     {"detach", detach, METH_NOARGS, "detach()\n--\n\nLeave the session in order."},
     {"session", session, METH_NOARGS, "session()\n--\n\nThe folder of the session attached to, or None."},
     {"is_recording", is_recording, METH_NOARGS, "is_recording()\n--\n\nTrue when attached and recording is not off."},
+    {"disable", disable, METH_NOARGS, "disable()\n--\n\nTurn everything off for good; decorators return the function itself."},
     {"note_exit", note_exit, METH_VARARGS, "note_exit(known, status, /)\n--\n\nStore how this process ends."},
     {NULL, NULL, 0, NULL}};
 

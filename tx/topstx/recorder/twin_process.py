@@ -342,7 +342,9 @@ class Process:
 
     def close(self) -> None:
         """Leave the session in order. Open ranges stay open."""
-        with self.shared_lock, self.lock:
+        # A thread that waits for room may hold a lock; the end of a program does not wait for it.
+        held = [lock for lock in (self.shared_lock, self.lock) if lock.acquire(timeout=1)]
+        try:
             if self.closed:
                 return
             self.closed = True
@@ -351,6 +353,9 @@ class Process:
             for ring in self._idle:
                 ring.set_state(layout.RING_RETIRED)
             self.names_file.set("end_tick", time.monotonic_ns())
+        finally:
+            for lock in held:
+                lock.release()
 
     def inherit_stacks(self, parent: Process) -> None:
         """In a fork child:

@@ -44,11 +44,11 @@ def json_text(payload: dict[object, object]) -> str | None:
 
     try:
         return json.dumps(payload, ensure_ascii=False, default=repr)
-    except (TypeError, ValueError, RecursionError):
+    except Exception:  # keys that are no str, a cycle, user code in __repr__: try again with less
         pass
     try:
         return json.dumps({str(key): repr(value) for key, value in payload.items()}, ensure_ascii=False)
-    except Exception:  # user code in __str__ or __repr__: a payload is never worth an exception in the program
+    except Exception:  # user code again: a payload is never worth an exception in the program
         return None
 
 

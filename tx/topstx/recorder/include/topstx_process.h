@@ -161,6 +161,9 @@ static inline uint64_t topstxi_now(void) {
 
 static inline uint32_t topstxi_tid(void) { return (uint32_t)syscall(SYS_gettid); }
 
+/* The same, without a system call where the thread has a ring. */
+static inline uint32_t topstxi_my_tid(void) { return topstxi_mine ? topstxi_mine->tid : topstxi_tid(); }
+
 static inline void topstxi_count(uint64_t *counter) { __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED); }
 
 /* Create (bytes > 0) or open a file, allocate it up to `bytes`, and map that much. NULL: it can't be had; nothing is left behind. */

@@ -360,7 +360,7 @@ TOPSTXI_SLOW int topstxi_shared_ready(topstxi_ring *to, topstxi_ring *r, uint32_
 /* Begin a range that any thread may end. Returns its handle, 0 when nothing was recorded. */
 TOPSTXI_SLOW uint64_t topstxi_start(uint32_t name, uint32_t attr, const topstxi_value *value, uint32_t task, uint32_t flags) {
     topstxi_process *p = &topstxi_state;
-    uint32_t tid = topstxi_tid(), index = 0;
+    uint32_t tid = topstxi_my_tid(), index = 0;
     uint64_t handle = 0;
     topstxi_ring *r;
     pthread_mutex_lock(&p->shared_lock);
@@ -390,7 +390,7 @@ TOPSTXI_SLOW uint64_t topstxi_start(uint32_t name, uint32_t attr, const topstxi_
 
 TOPSTXI_SLOW void topstxi_end(uint64_t handle) {
     topstxi_process *p = &topstxi_state;
-    uint32_t index = (uint32_t)(handle & 0x7FFFFF), tid = topstxi_tid();
+    uint32_t index = (uint32_t)(handle & 0x7FFFFF), tid = topstxi_my_tid();
     uint64_t end = topstxi_now();
     topstxi_ring *r;
     pthread_mutex_lock(&p->shared_lock);
@@ -420,7 +420,7 @@ TOPSTXI_SLOW void topstxi_close_foreign(topstxi_ring *r, uint32_t index, const c
     pthread_mutex_lock(&p->shared_lock);
     to = topstxi_shared_ring();
     if (to && !topstxi_shared_ready(to, r, index)) to = NULL;
-    if (r->epoch == p->epoch) topstxi_close_slow(r, to, index, end, error, topstxi_tid());
+    if (r->epoch == p->epoch) topstxi_close_slow(r, to, index, end, error, topstxi_my_tid());
     pthread_mutex_unlock(&p->shared_lock);
 }
 
