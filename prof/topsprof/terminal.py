@@ -56,7 +56,7 @@ def warn(text: str) -> None:
 
 
 def table(rows: Sequence[Sequence[str]], *, right: Sequence[int] = (), indent: str = "") -> str:
-    """Rows as columns padded to their widest cell; the columns numbered in `right` are aligned to the right."""
+    """Rows as columns padded to their widest cell; columns whose number is in `right` are right-aligned."""
     if not rows:
         return ""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]

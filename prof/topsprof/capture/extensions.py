@@ -65,7 +65,7 @@ def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
 @cache
 def _source_hash() -> str:
     digest = hashlib.sha256()
-    for file in sorted([*recorder_folder().glob("*.c"), *recorder_folder().glob("include/*.h")]):
+    for file in sorted([*recorder_folder().glob("*.[ch]"), *recorder_folder().glob("include/*.h")]):
         digest.update(file.name.encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()[:16]
 
@@ -173,3 +173,23 @@ def _build(source: Path, include: Path, compiler: list[str] | None, file: Path) 
 def own_suffix() -> str:
     """The file name suffix of extensions of the Python that runs us."""
     return str(sysconfig.get_config_var("EXT_SUFFIX"))
+
+
+def prospect(python: str, environ: Mapping[str, str] = os.environ) -> tuple[bool, str]:
+    """Whether a program on `python` is recorded in C, and the answer in words. Builds nothing."""
+    answer = _ask(python)
+    if answer is None:
+        return False, "does not answer"
+    version, suffix, include, compiler = answer
+    name = f"Python {version[0]}.{version[1]}"
+    if tuple(version) < OLDEST_PYTHON:
+        return False, f"{name}: not recorded, too old"
+    if "t-" in suffix:
+        return False, f"{name}, free-threaded: not recorded"
+    if (recorder_folder() / f"_crec{suffix}").is_file():
+        return True, f"{name}: recorded by the installed C extension"
+    if (cache_folder(environ) / f"_crec{suffix}").is_file():
+        return True, f"{name}: recorded by a C extension from the cache"
+    if _compiler(compiler, environ) and (Path(include) / "Python.h").is_file():
+        return True, f"{name}: recorded by a C extension that its first run builds"
+    return False, f"{name}: recorded by the Python twin (no compiler, or no Python.h)"
