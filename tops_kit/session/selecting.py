@@ -116,9 +116,10 @@ def _one(column: Column, value: Any) -> pa.Array:
 
 
 def _null_matches(condition: Filter) -> bool:
-    return (condition.operator, condition.value) == ("=", None) or (
-        condition.operator == "!=" and condition.value is not None
-    )
+    """Null is no value, so it differs from all of them."""
+    if condition.value is None:
+        return condition.operator == "="
+    return condition.operator in ("!=", "!~")
 
 
 def _test(column: Column, values: pa.Array, condition: Filter) -> Any:
