@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tops_kit.errors import TraceError
 from topsprof import interchange
@@ -22,7 +23,7 @@ from topsprof.importers.perfetto_counters import CounterRows
 from topsprof.importers.perfetto_events import BEGIN, COMPLETE, END, Events, Stretch
 from topsprof.importers.perfetto_flows import FlowLinks
 from topsprof.importers.perfetto_packets import DESCRIPTOR, PROCESS_TREE, PacketReader, inflated
-from topsprof.importers.perfetto_slices import pair
+from topsprof.importers.pairing import pair
 from topsprof.importers.perfetto_tracks import Tracks
 from topsprof.importers.wire import LENGTH, Bytes, Int64s, fields, split
 
@@ -117,7 +118,9 @@ class _Import:
             self.tally.written(len(columns["start_ns"]))
         flows = stretch.flows
         if len(flows.event):
-            process, thread, _ = self._places.of(stretch.events.track[flows.event])
+            tracks = stretch.events.track[flows.event]
+            process, own, _ = self._places.of(tracks)
+            thread = np.asarray(pc.coalesce(self._places.owners(tracks)[1], pa.array(own)))
             self._flows.add(flows, stretch.events.time_ns[flows.event], process, thread)
 
     def _slices(self, stretch: Stretch) -> None:

@@ -34,17 +34,25 @@ class Places:
         self._options = options
         self.used_names: dict[tuple[int, int], str] = {}  # tracks that are no thread's, by the thread number they got
 
-    def of(self, uuids: npt.NDArray[np.uint64]) -> tuple[Int64s, Int64s, npt.NDArray[np.bool_]]:
-        """(process_id, thread_id, whether the track is a thread's own)."""
+    def of(self, uuids: npt.NDArray[np.uint64], naming: bool = False) -> tuple[Int64s, Int64s, npt.NDArray[np.bool_]]:
+        """(process_id, thread_id, whether the track is a thread's own). `naming`: a track that is no thread's is going to
+        stand in for one, and its name is to be kept as the thread's."""
         distinct, inverse = np.unique(uuids, return_inverse=True)
         found = [self._tracks.place(uuid) for uuid in distinct.tolist()]
         for place in found:
-            if not place.thread and place.tid:
+            if not place.thread and place.tid and naming:
                 self.used_names[place.pid, place.tid] = place.name
         process = np.array([self._options.process_id(place.pid) for place in found] or [0], np.int64)
         thread = np.array([place.tid for place in found] or [0], np.int64)
         own = np.array([place.thread for place in found] or [False])
         return process[inverse], thread[inverse], own[inverse]
+
+    def owners(self, uuids: npt.NDArray[np.uint64]) -> tuple[pa.Array, pa.Array]:
+        """(process_id, thread_id) of the process and thread that the tracks belong to; null where there is none."""
+        distinct, inverse = np.unique(uuids, return_inverse=True)
+        found = [self._tracks.place(uuid) for uuid in distinct.tolist()]
+        process = pa.array([self._options.process_id(place.pid) if place.known else None for place in found], pa.int64())
+        return process.take(pa.array(inverse)), pa.array([place.owner for place in found], pa.int64()).take(pa.array(inverse))
 
 
 def slices(events: Events, duration_ns: Int64s, finished: npt.NDArray[np.bool_], notes: Annotations, pool: Pool,
@@ -75,7 +83,7 @@ def _table_name(pool: Pool, code: int) -> str:
 
 
 def _foreign(events: Events, notes: Annotations, pool: Pool, places: Places, duration_ns: Int64s) -> dict[str, Any]:
-    process, thread, own = places.of(events.track)
+    process, thread, own = places.of(events.track, naming=True)
     styles = np.where(events.type == 3, 2, np.where(own, 0, 1)).astype(np.int32)
     category = pool.array(events.category)
     return {"start_ns": events.time_ns, "duration_ns": duration_ns, "name": pool.array(events.name), "process_id": process,
@@ -88,12 +96,12 @@ def _ours(table: Table, events: Events, notes: Annotations, pool: Pool, places: 
     columns: dict[str, Any] = {"start_ns": events.time_ns, "name": pool.array(events.name)}
     if interchange.Kind.INTERVAL is table.kind:
         columns["duration_ns"] = duration_ns
-    process, thread, own = places.of(events.track)
+    process, thread = places.owners(events.track)
     known = {column.name for column in table.columns}
     if "process_id" in known:
         columns["process_id"] = process
     if "thread_id" in known:
-        columns["thread_id"] = pa.array(thread, mask=~own)
+        columns["thread_id"] = thread
     columns |= arguments(table, notes, len(events), pool, columns.keys())
     return columns
 
@@ -152,6 +160,5 @@ def counter_columns(time_ns: Int64s, track: npt.NDArray[np.uint64], value: npt.N
                      for uuid, one in zip(distinct.tolist(), known, strict=True)] or [0], np.int32)
     unit = np.array([pool.code(one.unit) if one is not None and one.unit else NONE for one in known] or [0], np.int32)
     scale = np.array([one.multiplier if one is not None else 1 for one in known] or [1], np.float64)
-    process, thread, _ = places.of(track)
-    return {"start_ns": time_ns, "name": pool.array(name[inverse]), "process_id": process,
-            "thread_id": pa.array(thread, mask=thread == 0), "value": value * scale[inverse], "unit": pool.array(unit[inverse])}
+    process, thread = places.owners(track)
+    return {"start_ns": time_ns, "name": pool.array(name[inverse]), "process_id": process, "thread_id": thread, "value": value * scale[inverse], "unit": pool.array(unit[inverse])}

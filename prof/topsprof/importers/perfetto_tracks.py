@@ -77,12 +77,15 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the events of a track belong. `thread` tells a thread's own track from others."""
+    """Where the events of a track belong. `thread` tells a thread's own track from others; `owner` is the thread that the
+    track or one above it is, None where none is; `known` whether any of them is of a process."""
 
     pid: int
     tid: int
     thread: bool
     name: str
+    owner: int | None = None
+    known: bool = True
 
 
 class Tracks:
@@ -152,7 +155,7 @@ class Tracks:
     def _find(self, uuid: int) -> Place:
         track = self.tracks.get(uuid, Track(uuid))
         if track.tid is not None and track.pid is not None:
-            return Place(track.pid, track.tid, True, track.name)
+            return Place(track.pid, track.tid, True, track.name, track.tid)
         above: Track | None = track
         seen = {uuid}
         while above is not None and above.pid is None:
@@ -161,9 +164,8 @@ class Tracks:
             if parent is not None:
                 seen.add(parent)
         pid = above.pid if above is not None and above.pid is not None else 0
-        if track.counter:
-            return Place(pid, above.tid or 0 if above is not None else 0, False, track.name)
-        return Place(pid, signed(uuid), False, track.name)
+        owner = above.tid if above is not None else None
+        return Place(pid, (owner or 0) if track.counter else signed(uuid), False, track.name, owner, above is not None)
 
     def rows(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Rows of the tables process (key `pid` still to be mapped) and thread."""

@@ -1,0 +1,108 @@
+"""Links of a session at the slices that they leave and arrive at, as formats want them that draw arrows between slices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from topsprof.exporters import assemble as asm
+from topsprof.exporters.protobuf import tag
+from topsprof.exporters.timeline import NONE, Timeline, whole
+
+if TYPE_CHECKING:
+    from tops_kit.session import Session
+    from topsprof.exporters.base import Exported
+
+Int64s = npt.NDArray[np.int64]
+
+_FLOW, _FLOW_ENDS = 47, 48  # fields of TrackEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Arrow:
+    """Flow fields of slices: slice i carries `data[starts[i]:ends[i]]`. No arrays: there are no links."""
+
+    data: npt.NDArray[np.uint8] | None = None
+    starts: Int64s | None = None
+    ends: Int64s | None = None
+
+    def pieces(self, slices: Int64s) -> list[asm.Piece]:
+        """What begins of those slices carry."""
+        if self.data is None or self.starts is None or self.ends is None:
+            return []
+        return [asm.Piece(asm.BYTES, data=self.data, starts=self.starts[slices], ends=self.ends[slices])]
+
+
+def attach(session: Session, line: Timeline, exported: Exported) -> Arrow:
+    """Put the session's links at the slices of the timeline. Links of which an end lies in no slice are counted as left out."""
+    source, target, _ = ends(session, line)
+    found = (source >= 0) & (target >= 0)
+    exported.leave_out(int((~found).sum()), "links that leave or arrive where no slice is")
+    source, target = source[found], target[found]
+    if not len(source):
+        return Arrow()
+    number = np.arange(1, len(source) + 1)
+    slices = np.concatenate((source, target))
+    arrives = np.arange(len(slices)) >= len(source)
+    order = np.argsort(slices, kind="stable")
+    flow = np.concatenate((number, number))[order]
+    arrives, slices = arrives[order], slices[order]
+    rows = asm.assemble(len(slices), [asm.constant(tag(_FLOW, 1), ~arrives), asm.constant(tag(_FLOW_ENDS, 1), arrives),
+                                      asm.number(asm.FIXED, flow)])
+    bounds = np.searchsorted(slices, np.arange(len(line) + 1))
+    offsets = np.append(rows.starts, len(rows.data))
+    return Arrow(rows.data, offsets[bounds[:-1]], offsets[bounds[1:]])
+
+
+def ends(session: Session, line: Timeline) -> tuple[Int64s, Int64s, Any]:
+    """For each link the slices that it leaves and arrives at (-1: none): one that begins there, else the innermost around."""
+    rows = session.table("link")
+    if not rows.num_rows or not len(line):
+        none = np.full(rows.num_rows, -1, np.int64)
+        return none, none, rows
+    finder = _Finder(line)
+    found = []
+    for side in ("source", "target"):
+        process, thread, time = (np.asarray(whole(rows[f"{side}_{name}"]).fill_null(NONE)) for name in ("process_id", "thread_id", "ns"))
+        found.append(finder.find(process, thread, time))
+    return found[0], found[1], rows
+
+
+class _Finder:
+    """Slices by (process, thread or stream, time)."""
+
+    def __init__(self, line: Timeline) -> None:
+        process = np.array([key.process_id for key in line.tracks], np.int64)
+        place = np.array([key.stream_id if key.on_device else key.thread_id for key in line.tracks], np.int64)
+        self._places, code = np.unique(np.stack((process, place)), axis=1, return_inverse=True)
+        mine = code.reshape(-1)[line.track]
+        self._order = np.argsort(mine, kind="stable")  # within a place still by start, outer before inner
+        self._bounds = np.searchsorted(mine[self._order], np.arange(self._places.shape[1] + 1))
+        self._line = line
+
+    def find(self, process: Int64s, place: Int64s, time: Int64s) -> Int64s:
+        """The slice of each, -1 for none."""
+        out = np.full(len(time), -1, np.int64)
+        for k in range(self._places.shape[1]):
+            here = np.flatnonzero((process == self._places[0, k]) & (place == self._places[1, k]))
+            if len(here):
+                out[here] = self._within(k, time[here])
+        return out
+
+    def _within(self, k: int, time: Int64s) -> Int64s:
+        slices = self._order[self._bounds[k]:self._bounds[k + 1]]
+        start, end = self._line.start_ns[slices], self._line.end_ns[slices]
+        at = np.searchsorted(start, time, "right") - 1
+        out = np.full(len(time), -1, np.int64)
+        # The last that begins before may have ended: then one that begins earlier is around, mostly only a few before.
+        for _ in range(64):
+            open_ = np.flatnonzero((out < 0) & (at >= 0))
+            if not len(open_):
+                break
+            inside = end[at[open_]] >= time[open_]
+            out[open_[inside]] = slices[at[open_[inside]]]
+            at[open_[~inside]] -= 1
+        return out

@@ -1,0 +1,222 @@
+"""The slices of a session, laid out for formats that nest slices on tracks.
+
+Formats with begin and end events (Perfetto, speedscope) want the slices of a track to nest. Where ours don't (asyncio,
+queues whose operations overlap), the slices that would cross others go to further tracks of the same thread or queue; none
+is cut or left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tops_kit.session.lanes import lane_order
+from tops_kit.session.schema import TABLES, Column, Kind, Table
+from tops_kit.session.segment import SegmentData
+
+if TYPE_CHECKING:
+    from tops_kit.session import Selection, Session
+
+Int64s = npt.NDArray[np.int64]
+
+NONE = int(np.iinfo(np.int64).min)  # stands for null in a track's key
+DEVICE_TABLES = frozenset({"kernel", "memcpy", "memset", "sync", "graph"})
+# Waits and whole graphs last while kernels run on the same queue: they get tracks of their own.
+APART = frozenset({"sync", "graph"})
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The rows of one table that are exported, in one piece, as slices (instants have duration 0)."""
+
+    table: Table
+    rows: pa.Table
+    start_ns: Int64s
+    duration_ns: Int64s
+
+    def integers(self, column: str) -> Int64s:
+        """A column of integers, NONE for null; all NONE when the table has no such column."""
+        if column not in self.table.column_names:
+            return np.full(len(self.start_ns), NONE, np.int64)
+        values = self.rows[column].combine_chunks()
+        return np.asarray(values.fill_null(NONE) if values.null_count else values).astype(np.int64, copy=False)
+
+    def array(self, column: str) -> pa.Array:
+        """A column as one array."""
+        return whole(self.rows[column])
+
+
+@dataclass(frozen=True, slots=True)
+class TrackKey:
+    """Whose slices stand on a track. Numbers are NONE where they don't apply. `overflow` > 0: further tracks of the same."""
+
+    process_id: int
+    thread_id: int
+    task_id: int
+    device_id: int
+    context_id: int
+    stream_id: int
+    apart: str = ""
+    overflow: int = 0
+
+    @property
+    def on_device(self) -> bool:
+        return self.device_id != NONE or self.stream_id != NONE
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """All slices, sorted by (start, depth): part and row in the part, begin, end, track (index into `tracks`) and depth."""
+
+    parts: list[Part]
+    part: npt.NDArray[np.int16]
+    row: Int64s
+    start_ns: Int64s
+    end_ns: Int64s
+    track: Int64s
+    depth: npt.NDArray[np.int32]
+    tracks: list[TrackKey]
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
+
+
+def whole(column: pa.ChunkedArray) -> pa.Array:
+    """A column as one array; name columns with one dictionary."""
+    if pa.types.is_dictionary(column.type):
+        column = column.unify_dictionaries()
+    combined = column.combine_chunks()
+    if isinstance(combined, pa.ChunkedArray):
+        combined = combined.chunk(0) if combined.num_chunks else pa.array([], column.type)
+    return combined
+
+
+def load(session: Session, selection: Selection | None, kinds: tuple[Kind, ...] = (Kind.INTERVAL,),
+         tables: tuple[str, ...] | None = None) -> list[Part]:
+    """The rows of the session's tables of those kinds (or of `tables`), restricted by the selection."""
+    parts = []
+    for name, rows in session.tables().items():
+        definition = TABLES[name]
+        if not rows or definition.kind not in kinds or (tables is not None and name not in tables):
+            continue
+        data = session.table(name, definition.column_names, selection)
+        if not data.num_rows:
+            continue
+        start = np.asarray(whole(data["start_ns"]))
+        duration = np.asarray(whole(data["duration_ns"])) if definition.kind is Kind.INTERVAL else np.zeros(len(start), np.int64)
+        parts.append(Part(definition, data, start, duration))
+    return parts
+
+
+def lay_out(parts: list[Part]) -> Timeline:
+    """Put the slices of the parts on tracks on which they nest."""
+    if not parts:
+        none = np.empty(0, np.int64)
+        return Timeline([], none.astype(np.int16), none, none, none, none, none.astype(np.int32), [])
+    start = np.concatenate([part.start_ns for part in parts])
+    duration = np.concatenate([part.duration_ns for part in parts])
+    end = start + np.maximum(duration, 0)
+    base, keys = _base_tracks(parts)
+    track, depth = _nested(base, start, end)
+    distinct, number = np.unique(track, return_inverse=True)
+    tracks = [_overflow(keys[int(code) >> _OVERFLOW_BITS], int(code) & _OVERFLOW_MASK) for code in distinct]
+    order = np.lexsort((depth, start))
+    part = np.concatenate([np.full(len(one.start_ns), i, np.int16) for i, one in enumerate(parts)])
+    row = np.concatenate([np.arange(len(one.start_ns)) for one in parts])
+    return Timeline(parts, part[order], row[order], start[order], end[order], number[order].astype(np.int64), depth[order], tracks)
+
+
+_OVERFLOW_BITS = 24
+_OVERFLOW_MASK = (1 << _OVERFLOW_BITS) - 1
+
+
+def _overflow(key: TrackKey, number: int) -> TrackKey:
+    return TrackKey(key.process_id, key.thread_id, key.task_id, key.device_id, key.context_id, key.stream_id, key.apart, number)
+
+
+def _base_tracks(parts: list[Part]) -> tuple[Int64s, list[TrackKey]]:
+    """The thread, task or queue of each slice, and the keys of those numbers."""
+    groups = []
+    for part in parts:
+        device = part.table.name in DEVICE_TABLES
+        none = np.full(len(part.start_ns), NONE, np.int64)
+        task = part.integers("task_id")
+        columns = [part.integers("process_id"), *((none, none) if device else (part.integers("thread_id"), np.where(task == 0, NONE, task))),
+                   *((part.integers(name) if device else none) for name in ("device_id", "context_id", "stream_id")),
+                   np.full(len(part.start_ns), _APART.index(part.table.name) if part.table.name in APART else 0, np.int64)]
+        groups.append(columns)
+    columns = [np.concatenate(column) for column in zip(*groups, strict=True)]
+    code = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        _, rank = np.unique(column, return_inverse=True)
+        _, code = np.unique(code * (int(rank.max()) + 1) + rank, return_inverse=True)
+    _, first = np.unique(code, return_index=True)
+    keys = [TrackKey(*(int(column[i]) for column in columns[:-1]), _APART[int(columns[-1][i])]) for i in first]
+    return code.astype(np.int64), keys
+
+
+_APART = ("", *sorted(APART))
+_SLICES = Table("slices", Kind.INTERVAL, "slices of all tables", (
+    Column("start_ns", "int64", ""), Column("duration_ns", "int64", ""), Column("track", "int64", "")), ("track",))
+
+
+def _nested(base: Int64s, start: Int64s, end: Int64s) -> tuple[Int64s, npt.NDArray[np.int32]]:
+    """(track << _OVERFLOW_BITS | overflow, depth on that track) of each slice.
+
+    Lanes of the session already separate what overlaps: a slice is a child when one of the lane above encloses it. One that
+    none encloses, but that is no uppermost slice either, begins a further track, which its own children follow.
+    """
+    lanes = lane_order(_SLICES, SegmentData(len(start), {"start_ns": pa.array(start), "duration_ns": pa.array(end - start),
+                                                         "track": pa.array(base)}))
+    order = lanes.order.astype(np.int64)
+    level = lanes.depth.astype(np.int64)
+    begin, stop = start[order], end[order]
+    width = int(level.max()) + 2
+    _, rank = np.unique(begin, return_inverse=True)
+    size = int(rank.max()) + 1
+    lane = lanes.track.astype(np.int64) * width + level
+    above = np.searchsorted(lane * size + rank, (lane - 1) * size + rank, "right") - 1
+    held = (level > 0) & (above >= 0)
+    above = np.maximum(above, 0)
+    held &= (lane[above] == lane - 1) & (stop[above] >= stop)
+    root = np.arange(len(order))
+    depth = np.zeros(len(order), np.int64)
+    for at in range(1, int(level.max()) + 1):  # parents stand one level higher: they are settled before their children
+        here = np.flatnonzero(held & (level == at))
+        root[here] = root[above[here]]
+        depth[here] = depth[above[here]] + 1
+    track = np.empty(len(order), np.int64)
+    # One number above all others would need 16 million lanes on a thread.
+    track[order] = base[order] << _OVERFLOW_BITS | np.minimum(level[root], _OVERFLOW_MASK)
+    out = np.empty(len(order), np.int32)
+    out[order] = depth
+    return track, out
+
+
+def switches(start_ns: Int64s, end_ns: Int64s) -> tuple[Int64s, npt.NDArray[np.bool_], Int64s]:
+    """Begin and end events of slices that are sorted by (start, depth), in an order in which they nest.
+
+    Returns, for each event in time order, its slice, whether it is the begin, and its time. At one moment the slices that
+    end come first, inner before outer; then those that begin; one without length begins and ends in one place.
+    """
+    n = len(start_ns)
+    number = np.arange(n)
+    flat = end_ns == start_ns
+    slices = np.concatenate((number, number))
+    time = np.concatenate((start_ns, end_ns))
+    begins = np.concatenate((np.ones(n, bool), np.zeros(n, bool)))
+    late = np.concatenate((np.ones(n, np.int8), flat.astype(np.int8)))
+    place = np.concatenate((2 * number, np.where(flat, 2 * number + 1, -number)))
+    order = np.lexsort((place, late, time))
+    return slices[order], begins[order], time[order]
+
+
+def tracks_by(timeline: Timeline) -> Any:
+    """Slices grouped by track: (order, bounds), track i has the slices order[bounds[i]:bounds[i + 1]]."""
+    order = np.argsort(timeline.track, kind="stable")
+    bounds = np.searchsorted(timeline.track[order], np.arange(len(timeline.tracks) + 1))
+    return order, bounds
