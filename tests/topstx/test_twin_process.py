@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import signal
 import struct
@@ -13,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -22,18 +20,7 @@ from topstx.recorder import layout, twin
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="recording needs a POSIX system")
 
 
-def _reader() -> ModuleType:
-    name = "topstx_ring_reader"
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name("ring_reader.py"))
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        spec.loader.exec_module(module)
-    return sys.modules[name]
-
-
-READER = _reader()
+READER: Any = sys.modules["ring_reader"]  # conftest.py has loaded it
 
 
 @pytest.fixture

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import importlib.util
 import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -18,19 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from topstx.recorder import layout, twin
 
-
-def _reader() -> ModuleType:
-    name = "topstx_ring_reader"
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name("ring_reader.py"))
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        spec.loader.exec_module(module)
-    return sys.modules[name]
-
-
-READER = _reader()
+READER: Any = sys.modules["ring_reader"]  # conftest.py has loaded it
 
 
 @pytest.fixture
@@ -147,6 +133,23 @@ def test_tasks_never_mix_their_ranges(session: Path) -> None:
         tasks.setdefault(number, set()).add(record.task)
     assert all(len(found) == 1 and 0 not in found for found in tasks.values())
     assert len(set().union(*tasks.values())) == 4
+
+
+def test_the_first_context_variable_of_a_thread_changes_nothing(session: Path) -> None:
+    variable: contextvars.ContextVar[int] = contextvars.ContextVar("variable")
+
+    def work() -> None:
+        twin.push_range("outer")
+        variable.set(1)  # from here on the thread has a context of its own
+        twin.push_range("inner")
+        twin.pop_range()
+        twin.pop_range()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    process = finish(session)
+    assert [(r.name, r.depth, r.task) for r in process.of()] == [("inner", 1, 0), ("outer", 0, 0)]
 
 
 @pytest.mark.parametrize("native", [True, False], ids=["context pointer", "asyncio task"])

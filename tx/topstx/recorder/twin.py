@@ -355,13 +355,21 @@ def end_range(range_id: int | None) -> None:
 
 
 class Counter:
-    """A counter of a domain. See `interface.Counter`."""
+    """A counter of a domain; there is one object per domain, name and unit. See `interface.Counter`."""
 
-    __slots__ = ("_domain", "name", "unit")
+    __slots__ = ("__weakref__", "_domain", "name", "unit")
+    name: str
+    unit: str
+    _domain: str
 
-    def __init__(self, name: str, unit: str = "", domain: object = None) -> None:
-        self.name, self.unit = twin_values.text(name), twin_values.text(unit)
-        self._domain = "" if domain is None else _domain_name(domain)
+    def __new__(cls, name: str, unit: str = "", domain: object = None) -> Counter:
+        key = ("" if domain is None else _domain_name(domain), twin_values.text(name), twin_values.text(unit))
+        found = _counters.get(key)
+        if found is None:
+            made = super().__new__(cls)
+            made._domain, made.name, made.unit = key
+            found = _counters.setdefault(key, made)
+        return found
 
     def sample(self, value: float) -> None:
         process = _current.process
@@ -443,6 +451,7 @@ class Domain:
 
 
 _domains: dict[str, Domain] = {}
+_counters: dict[tuple[str, str, str], Counter] = {}
 
 
 def get_domain(name: str | None = None) -> Domain:

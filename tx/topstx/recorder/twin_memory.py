@@ -51,6 +51,7 @@ class Native:
         self.thread_state: Any = python.PyThreadState_Get
         self.thread_state.restype = ctypes.c_void_p
         self.thread_state.argtypes = []
+        self.object_at = lambda address: ctypes.cast(address, ctypes.py_object).value
         self.errno = ctypes.get_errno
         self.failed = ctypes.c_void_p(-1).value
 
@@ -167,6 +168,16 @@ class ContextFinder:
             return _TaskCell()
         cell: Cell = self._native.view(self._native.thread_state() + self._offset, 8, _VIEW_READ).cast("N")
         return cell
+
+    def entered(self, identity: int) -> bool:
+        """Whether the current context, of that identity, was entered by someone (a task, `Context.run`)."""
+        if self._native is None or self._offset < 0:
+            return True
+        try:
+            self._native.object_at(identity).run(int)
+        except RuntimeError:  # a context can be entered only once at a time
+            return True
+        return False
 
 
 class _TaskCell:

@@ -200,6 +200,10 @@ class Writer:
     def _new_stack(self, context: int) -> Stack:
         if len(self.stacks) > 1024:
             self.stacks = {key: stack for key, stack in self.stacks.items() if stack}
+        if context and not self.process.contexts.entered(context):
+            # The thread's own, made when it first used a context variable.
+            self.stacks[context] = own = self.stacks.get(0) or self._new_stack(0)
+            return own
         if not self.first_context:
             self.first_context = context
         task = 0 if context in (0, self.first_context) else (context >> 4) & 0xFFFFFFFF or 1

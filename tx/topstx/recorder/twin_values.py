@@ -36,7 +36,10 @@ def payload(value: object) -> tuple[bytes, int]:
     if isinstance(value, (bytes, bytearray)):
         return _cut(layout.MORE_BYTES, bytes(value))
     if isinstance(value, dict):
-        json = values.json_text(value)
+        try:
+            json = values.json_text(value)
+        except Exception:  # user code in the values' __repr__
+            json = None
         return _text(layout.MORE_JSON, json) if json is not None else (b"", 0)
     simple = values.plain(value)
     return payload(simple) if simple is not None else (b"", 0)
