@@ -54,7 +54,7 @@ class _Ends:
                     self.collector.drop_leash()
         if not self.leash_gone:
             return False
-        return not self.wait_all or self.collector is None or not self.collector.processes.any_alive()
+        return not self.wait_all or self.collector is None or not self.collector.anyone_left()
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:

@@ -311,6 +311,11 @@ class Collector:
                     return
         ring.mark_open_taken()
 
+    def anyone_left(self) -> bool:
+        """Whether a recorded process runs, one that has only just begun included."""
+        self._watch(self.discovery.look(force=True))
+        return self.processes.any_alive()
+
     def hold_leash(self, descriptor: int) -> None:
         """Wake when the other end of this pipe is closed; the caller asks `should_stop`."""
         self.leash = descriptor
