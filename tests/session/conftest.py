@@ -34,7 +34,7 @@ def nested_ranges() -> Callable[..., dict[str, Any]]:
     def build(calls: int, *, seed: int = 1, start_ns: int = 0, thread_id: int = 7) -> dict[str, Any]:
         random = np.random.default_rng(seed)
         length = random.integers(200, 9000, calls)
-        begin = start_ns + np.cumsum(length + random.integers(10, 3000, calls))
+        begin = start_ns + np.cumsum(length + random.integers(10, 3000, calls)) - length
         names = pa.array([f"range {i}" for i in range(20)])
         codes = pa.array(random.integers(0, 20, 3 * calls).astype(np.int32))
         return {
@@ -62,7 +62,7 @@ def make_session(tmp_path: Path, nested_ranges: Callable[..., dict[str, Any]]) -
             for number in range(segments):
                 for thread in (7, 8):
                     writer.append("tx", nested_ranges(calls, seed=number * 10 + thread,
-                                                      start_ns=number * 10_000_000, thread_id=thread))
+                                                      start_ns=number * 20_000_000, thread_id=thread))
                 writer.append("process", {"process_id": [1], "pid": [100 + number]})
                 writer.flush(meta={"part": number})
         return path

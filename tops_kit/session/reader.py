@@ -232,8 +232,10 @@ class Session:
             self.refresh()
 
     def lanes(self, table: str) -> Lanes:
-        """The lanes of a timed table, over all segments; raw segments are sorted in memory."""
+        """The lanes of a timed table, over all segments; raw segments are sorted in memory. ValueError for others."""
         definition = TABLES[table]
+        if definition.kind is Kind.PLAIN:
+            raise ValueError(f"table {table} has no time, so it has no lanes")
         return Lanes(definition, self.read(definition, indexed_segment))
 
     def window(self, table: str, lane: int, begin_ns: int, end_ns: int, bucket_ns: int = 0) -> pa.Table:

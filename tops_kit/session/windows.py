@@ -12,7 +12,7 @@ import pyarrow as pa
 from tops_kit.session import columns as cols
 from tops_kit.session.arrays import as_numpy, from_list, from_numpy
 from tops_kit.session.lanes import index
-from tops_kit.session.schema import Kind, Table
+from tops_kit.session.schema import Table
 from tops_kit.session.segment import HOT, LANES, PYRAMID, Segment, SegmentDamagedError, end_of
 
 Array = np.ndarray[Any, Any]
@@ -65,8 +65,6 @@ class IndexedSegment:
 def indexed_segment(segment: Segment) -> IndexedSegment:
     """The lanes of a segment; one that isn't sorted yet is sorted in memory."""
     table = segment.table
-    if table.kind is Kind.PLAIN:
-        raise ValueError(f"table {table.name} has no time, so it has no lanes")
     if segment.level == "lanes":
         lanes, hot, runs = segment.extra(LANES), segment.file(HOT), segment.extra(PYRAMID)
     else:
