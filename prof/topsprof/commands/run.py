@@ -214,25 +214,30 @@ def _names(text: str | None) -> tuple[str, ...]:
 
 
 def seconds(text: str) -> float:
-    """A time of the command line: seconds, 0 or more. Raises ValueError."""
-    value = float(text.removesuffix("s"))
+    """A time of the command line: seconds, 0 or more. Raises ArgumentTypeError."""
+    try:
+        value = float(text.removesuffix("s"))
+    except ValueError:
+        value = -1.0
     if not 0 <= value < float("inf"):
-        raise ValueError(text)
+        raise argparse.ArgumentTypeError(f"'{text}' is no time in seconds")
     return value
 
 
 def signal_number(text: str) -> int:
-    """The signal of --kill by name or number; 0 for none. Raises ValueError."""
+    """The signal of --kill by name or number; 0 for none. Raises ArgumentTypeError."""
     word = text.strip().lower()
     if word == "none":
         return 0
-    if word.isdecimal():
-        return int(signal.Signals(int(word)))
     name = word.upper()
     try:
+        if word.isdecimal():
+            return int(signal.Signals(int(word)))
         return int(signal.Signals[name if name.startswith("SIG") else f"SIG{name}"])
-    except KeyError:
-        raise ValueError(text) from None
+    except (KeyError, ValueError):
+        raise argparse.ArgumentTypeError(
+            f"'{text}' is no signal: none, sigterm, sigkill or a number"
+        ) from None
 
 
 class _Log:

@@ -1,0 +1,134 @@
+"""Running the command as a user does: in a folder of its own, as a process."""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DEADLINE_S = 60.0
+
+
+@dataclass
+class Cli:
+    """`topsprof` in the folder `cwd`, with a runtime folder and a cache of the test's own."""
+
+    cwd: Path
+    environ: dict[str, str]
+    running: list[subprocess.Popen[bytes]]
+
+    def command(self, *words: str | Path) -> list[str]:
+        return [sys.executable, "-m", "topsprof", *map(str, words)]
+
+    def __call__(
+        self,
+        *words: str | Path,
+        input: bytes = b"",
+        env: dict[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            self.command(*words),
+            cwd=cwd or self.cwd,
+            env=self.environ | (env or {}),
+            input=input,
+            capture_output=True,
+            timeout=DEADLINE_S,
+            check=False,
+        )
+        return subprocess.CompletedProcess(
+            done.args, done.returncode, done.stdout.decode(), done.stderr.decode()
+        )
+
+    def start(self, *words: str | Path, **options: Any) -> subprocess.Popen[bytes]:
+        """Start it; stdout and stderr are pipes unless `options` of Popen say otherwise."""
+        settings: dict[str, Any] = {
+            "stdin": subprocess.DEVNULL,
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.PIPE,
+        }
+        env = self.environ | options.pop("env", {})
+        process = subprocess.Popen(self.command(*words), cwd=self.cwd, env=env, **(settings | options))
+        self.running.append(process)
+        return process
+
+    def script(self, text: str, name: str = "program.py") -> Path:
+        path = self.cwd / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def table(self, session: str, table: str) -> list[dict[str, Any]]:
+        """Rows of a table of a session, in no special order; none when the session lacks it."""
+        from tops_kit.session import Session
+
+        opened = Session.open(self.cwd / session)
+        return opened.table(table).to_pylist() if table in opened.tables() else []
+
+    def names(self, session: str) -> list[str]:
+        """Names of the ranges and marks of a session, sorted."""
+        return sorted(row["name"] for row in self.table(session, "tx"))
+
+
+@pytest.fixture(scope="session")
+def cache_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache that all tests share, as building the recorder for another Python takes seconds."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def cli(tmp_path: Path, cache_home: Path) -> Iterator[Cli]:
+    if sys.platform != "linux":
+        pytest.skip("recording needs Linux")
+    runtime = tmp_path / "runtime"
+    runtime.mkdir(mode=0o700)
+    work = tmp_path / "work"
+    work.mkdir()
+    dropped = ("TOPSTX_SESSION", "TOPSTX_DISABLE", "VIRTUAL_ENV", "NO_COLOR")
+    environ = {key: value for key, value in os.environ.items() if key not in dropped}
+    environ |= {"XDG_RUNTIME_DIR": str(runtime), "XDG_CACHE_HOME": str(cache_home)}
+    started: list[subprocess.Popen[bytes]] = []
+    yield Cli(work, environ, started)
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def until() -> Callable[[Callable[[], Any]], Any]:
+    """Wait for a condition to hold, and return what it returned; fail when it never does."""
+
+    def wait(condition: Callable[[], Any]) -> Any:
+        deadline = time.monotonic() + DEADLINE_S
+        while not (value := condition()):
+            assert time.monotonic() < deadline, "the condition never came true"
+            time.sleep(0.02)
+        return value
+
+    return wait
+
+
+@pytest.fixture
+def read_line() -> Callable[[subprocess.Popen[bytes]], str]:
+    """The next line that a process started with unbuffered pipes writes to stdout."""
+
+    def read(process: subprocess.Popen[bytes]) -> str:
+        assert process.stdout is not None
+        line = b""
+        while not line.endswith(b"\n"):
+            ready, _, _ = select.select([process.stdout], [], [], DEADLINE_S)
+            assert ready, f"no line came; so far {line!r}"
+            byte = os.read(process.stdout.fileno(), 1)
+            assert byte, f"the output ended; so far {line!r}"
+            line += byte
+        return line.decode().strip()
+
+    return read

@@ -1,0 +1,110 @@
+"""Verbs, aliases, help, and errors of usage."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from topsprof import cli as dispatcher
+
+
+@pytest.mark.smoke
+def test_help_lists_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    assert dispatcher.main(["--help"]) == 0
+    text = capsys.readouterr().out
+    assert all(f"  {verb} " in text for verb in dispatcher.VERBS)
+
+
+@pytest.mark.smoke
+def test_help_loads_no_heavy_module() -> None:
+    code = (
+        "import sys; from topsprof.cli import main; main(['--help'])\n"
+        "heavy = {'pyarrow', 'numpy', 'pandas', 'duckdb'} & set(sys.modules)\n"
+        "sys.exit(f'loaded: {heavy}' if heavy else 0)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", _with_path(code)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def _with_path(code: str) -> str:
+    return f"import sys; sys.path[:] = {sys.path!r}\n{code}"
+
+
+@pytest.mark.smoke
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert dispatcher.main(["--version"]) == 0
+    name, version = capsys.readouterr().out.split()
+    assert name == "topsprof" and version[0].isdigit()
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize(("word", "meant"), [("stat", "stats"), ("imprt", "import"), ("profil", "profile")])
+def test_unknown_verb_is_one_line_with_a_suggestion(
+    word: str, meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert dispatcher.main([word]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and f"'{meant}'" in error
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("words", [["run", "--dur", "3", "true"], ["run", "--outp", "x", "true"]])
+def test_options_are_not_abbreviated(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    # an abbreviation would change its meaning when a later version adds an option
+    assert dispatcher.main(words) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("verb", list(dispatcher.VERBS))
+def test_every_verb_has_help(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert dispatcher.main([verb, "--help"]) == 0
+    assert f"topsprof {verb}" in capsys.readouterr().out
+
+
+def test_a_missing_module_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(dispatcher.VERBS, "later", ("no_such_module", "of a later version"))
+    assert dispatcher.main(["later"]) == 2
+    assert capsys.readouterr().err == "topsprof: 'later' is not part of this version of topsprof\n"
+
+
+def test_the_vendors_spelling_without_a_verb_runs(cli: Any) -> None:
+    done = cli("--print-app-log", "-o", "x", "echo", "hello")
+    assert (done.returncode, done.stdout) == (0, "hello\n")
+    assert (cli.cwd / "x.topsprof").is_dir()
+
+
+def test_profile_is_run(cli: Any) -> None:
+    done = cli("profile", "--force-overwrite=true", "-o", "x", "--", "echo", "hello")
+    assert (done.returncode, done.stdout) == (0, "hello\n")
+
+
+def test_a_reader_that_goes_away_is_no_error(cli: Any) -> None:
+    end, begin = os.pipe()
+    os.close(end)
+    process = cli.start("--help", stdout=begin)
+    os.close(begin)
+    _, error = process.communicate(timeout=60)
+    assert error == b""
+
+
+@pytest.mark.parametrize("verb", ["run", "start", "stop", "sessions", "doctor"])
+def test_recording_says_that_it_needs_linux(
+    verb: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert dispatcher.main([verb, *(["true"] if verb == "run" else [])]) == 2
+    error = capsys.readouterr().err
+    assert "needs Linux" in error and error.count("\n") == 1
+
+
+def test_later_options_say_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert dispatcher.main(["run", "--sample", "1000", "true"]) == 2
+    assert "not part of this version" in capsys.readouterr().err

@@ -1,0 +1,79 @@
+"""What a person may ask of a recording."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+
+import pytest
+from topsprof.capture.options import CaptureRange, capture_range, trace_names
+from topsprof.commands import run
+
+from tops_kit.errors import UserError
+
+pytestmark = pytest.mark.smoke
+
+
+@pytest.mark.parametrize(
+    ("mode", "text", "end", "expected"),
+    [
+        (None, None, None, CaptureRange()),
+        ("none", None, None, CaptureRange()),
+        ("topstx", "step", None, CaptureRange("topstx", "step", "", "stop", 0)),
+        ("nvtx", "step@io", "repeat:3", CaptureRange("topstx", "step", "io", "repeat", 3)),
+        (None, "step@default", "repeat", CaptureRange("topstx", "step", "", "repeat", 0)),
+        (None, r"a\@b@c", "none", CaptureRange("topstx", "a@b", "c", "none", 0)),
+        (
+            "cudaProfilerApi",
+            None,
+            "stop-shutdown",
+            CaptureRange("topsProfilerApi", "", "", "stop-shutdown", 0),
+        ),
+    ],
+)
+def test_capture_ranges(mode: str | None, text: str | None, end: str | None, expected: CaptureRange) -> None:
+    assert capture_range(mode, text, end) == expected
+
+
+@pytest.mark.parametrize(
+    ("mode", "text", "end"),
+    [
+        ("topstx", None, None),
+        ("none", "step", None),
+        ("other", None, None),
+        ("topstx", "x", "repeat:0"),
+        ("topstx", "x", "stop:2"),
+        ("topstx", "x", "later"),
+        ("topstx", "x@*", None),
+        ("topstx", "x" * 600, None),
+    ],
+)
+def test_capture_ranges_that_make_no_sense(mode: str | None, text: str | None, end: str | None) -> None:
+    with pytest.raises(UserError):
+        capture_range(mode, text, end)
+
+
+def test_traces() -> None:
+    assert trace_names("topstx") == trace_names("nvtx") == trace_names("topstx,nvtx") == ("topstx",)
+    assert trace_names("none") == ()
+    with pytest.raises(UserError, match="can't record 'runtime' yet"):
+        trace_names("topstx,runtime")
+    with pytest.raises(UserError, match="unknown"):
+        trace_names("everything")
+
+
+def test_times_and_signals() -> None:
+    assert run.seconds("1.5") == run.seconds("1.5s") == 1.5
+    assert run.signal_number("none") == 0
+    assert (
+        run.signal_number("sigterm") == run.signal_number("TERM") == run.signal_number("15") == signal.SIGTERM
+    )
+    for parse, text in (
+        (run.seconds, "-1"),
+        (run.seconds, "inf"),
+        (run.seconds, "soon"),
+        (run.signal_number, "x"),
+        (run.signal_number, "999"),
+    ):
+        with pytest.raises(argparse.ArgumentTypeError):
+            parse(text)
