@@ -12,7 +12,9 @@ from topsprof.reports.data import Data
 
 @pytest.mark.smoke
 def test_what_overlaps_the_window_counts_whole(small, report_json):
-    names = {row["Name"]: row["Total Time (ns)"] for row in report_json(small, "gcu_kern_sum:base", time="149/201")}
+    names = {
+        row["Name"]: row["Total Time (ns)"] for row in report_json(small, "gcu_kern_sum:base", time="149/201")
+    }
     assert names == {"a": 111}
 
 
@@ -81,7 +83,9 @@ def test_a_session_without_ranges_says_so(make_session):
         Data.filtered(session, tx="r")
 
 
-windows = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)).map(lambda pair: (pair[0], sum(pair))), max_size=8)
+windows = st.lists(
+    st.tuples(st.integers(0, 60), st.integers(0, 20)).map(lambda pair: (pair[0], sum(pair))), max_size=8
+)
 
 
 @given(windows, windows)

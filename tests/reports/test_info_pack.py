@@ -34,7 +34,13 @@ def test_info_of_a_recording_with_processes_and_losses(tmp_path, capsys):
         writer.ledger.count("process:8", "dropped:ring_full", 5)
     assert main(["info", str(path)]) == 0
     out = capsys.readouterr().out
-    assert "C, twin" in out and "exit 3" in out and "signal 9" in out and "dropped 5" in out and "'a b.py'" in out
+    assert (
+        "C, twin" in out
+        and "exit 3" in out
+        and "signal 9" in out
+        and "dropped 5" in out
+        and "'a b.py'" in out
+    )
     assert "clock:" in out
 
 

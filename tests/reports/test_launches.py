@@ -10,7 +10,12 @@ def test_device_trace_is_in_order_and_counts_from_the_session_start(small, repor
     rows = report_json(small, "gcu_trace")
     assert [row["Start (ns)"] for row in rows] == [100, 200, 300, 900, 1000, 1100, 1200]
     assert rows[0]["Name"] == "void a<1>()"
-    assert (rows[0]["GrdX"], rows[0]["BlkX"], rows[0]["CorrId"], rows[0]["Device"]) == (1, 32, 1, "GCU S60 (0)")
+    assert (rows[0]["GrdX"], rows[0]["BlkX"], rows[0]["CorrId"], rows[0]["Device"]) == (
+        1,
+        32,
+        1,
+        "GCU S60 (0)",
+    )
     copy = rows[4]
     assert (copy["Bytes (MB)"], copy["SrcMemKd"], copy["DstMemKd"]) == (1.0, "Pinned", "Device")
     assert copy["Throughput (MB/s)"] == pytest.approx(1e7)
@@ -37,7 +42,12 @@ def test_one_launch_a_row(small, report_json):
 
 def test_ranges_projected_to_the_device(small, report_json):
     rows = {(row["Range"], row["Style"]): row for row in report_json(small, "tx_gcu_proj_sum")}
-    assert set(rows) == {("step", "PushPop"), ("model:fwd", "PushPop"), ("bwd", "PushPop"), ("bwd", "StartEnd")}
+    assert set(rows) == {
+        ("step", "PushPop"),
+        ("model:fwd", "PushPop"),
+        ("bwd", "PushPop"),
+        ("bwd", "StartEnd"),
+    }
     assert rows["step", "PushPop"]["Total Proj Time (ns)"] == 370 - 100
     assert rows["model:fwd", "PushPop"]["Total Proj Time (ns)"] == 261 - 100
     assert rows["bwd", "PushPop"]["Total GCU Ops"] == 1
@@ -70,7 +80,13 @@ def test_push_pop_trace_shows_the_tree(small, report_json):
 
 def test_trace_reports_list_every_event(small, report_json):
     assert [row["Name"] for row in report_json(small, "api_trace")] == ["launch"] * 3 + ["sync"]
-    assert [row["Range"] for row in report_json(small, "tx_trace")] == ["step", "model:fwd", "mark", "bwd", "bwd"]
+    assert [row["Range"] for row in report_json(small, "tx_trace")] == [
+        "step",
+        "model:fwd",
+        "mark",
+        "bwd",
+        "bwd",
+    ]
 
 
 def test_counters_and_allocations(make_session, report_json):

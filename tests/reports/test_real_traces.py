@@ -59,12 +59,16 @@ def test_kernels_are_those_of_the_json(imported, report_json, name):
     session, events = imported(name)
     expected = sums(events, KERNELS)
     rows = report_json(session, "gcu_kern_sum") if "kernel" in session.tables() else []
-    assert {row["Name"]: row["Instances"] for row in rows} == {key: count for key, (count, _) in expected.items()}
+    assert {row["Name"]: row["Instances"] for row in rows} == {
+        key: count for key, (count, _) in expected.items()
+    }
     for row in rows:
         count, total = expected[row["Name"]]
         # each length may be rounded to a whole ns once
         assert row["Total Time (ns)"] == pytest.approx(total, abs=count)
-    assert [row["Total Time (ns)"] for row in rows] == sorted((row["Total Time (ns)"] for row in rows), reverse=True)
+    assert [row["Total Time (ns)"] for row in rows] == sorted(
+        (row["Total Time (ns)"] for row in rows), reverse=True
+    )
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -72,7 +76,9 @@ def test_calls_are_those_of_the_json(imported, report_json, name):
     session, events = imported(name)
     expected = sums(events, CALLS)
     rows = report_json(session, "api_sum") if "api" in session.tables() else []
-    assert {row["Name"]: row["Num Calls"] for row in rows} == {key: count for key, (count, _) in expected.items()}
+    assert {row["Name"]: row["Num Calls"] for row in rows} == {
+        key: count for key, (count, _) in expected.items()
+    }
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -60,7 +60,9 @@ def test_values_of_every_kind_have_a_text(sql):
     assert json.loads(out) == [{"h": 1 << 100, "d": 1.5, "l": [1, 2], "s": {"a": 1}, "b": "78", "n": None}]
 
 
-@pytest.mark.parametrize("query", ["selec 1", "select nix from kernel", "select * from nix", "select 1/'a'", "", " ; "])
+@pytest.mark.parametrize(
+    "query", ["selec 1", "select nix from kernel", "select * from nix", "select 1/'a'", "", " ; "]
+)
 def test_errors_are_one_line_and_exit_2(sql, query):
     code, out, err = sql(query)
     assert code == 2 and out == ""
@@ -122,4 +124,7 @@ def test_a_query_is_needed(sql):
 
 
 def test_messages_lose_their_drawing():
-    assert one_line("Binder Error: no x\nCandidates: y\n\nLINE 1: select x\n  ^") == "Binder Error: no x Candidates: y"
+    assert (
+        one_line("Binder Error: no x\nCandidates: y\n\nLINE 1: select x\n  ^")
+        == "Binder Error: no x Candidates: y"
+    )

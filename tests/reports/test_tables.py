@@ -28,7 +28,14 @@ def text(rows, **style):
 def test_column_is_aligned_and_has_thousands_separators():
     lines = text([ROW, (1.0, 5, 0.0, 1, 2.0, 1, "g")], format="column", heading="Title (name)").splitlines()
     assert lines[0] == " ** Title (name):"
-    assert lines[4].split()[:6] == ["12.3", "1,234,567,890,123,456,789", "1,234.5", "12,345", "0.001", "99999"]
+    assert lines[4].split()[:6] == [
+        "12.3",
+        "1,234,567,890,123,456,789",
+        "1,234.5",
+        "12,345",
+        "0.001",
+        "99999",
+    ]
     titles, rule, first, second = lines[2:6]
     assert {len(first[: -len(ROW[-1])]), len(second[: -len("g")])} == {rule.rindex(" ") + 1}
     assert titles.startswith(" Time (%)")
@@ -43,7 +50,9 @@ def test_table_has_ruled_lines():
 
 def test_csv_is_rfc_4180():
     out = text([(1.0, 2, 3.0, 4, 5.0, 6, 'a,"b"\nc')], format="csv")
-    assert out == ('Time (%),Total (ns),Avg (ns),Calls,Size (MB),Id,Name\r\n1.0,2,3.0,4,5.0,6,"a,""b""\nc"\r\n')
+    assert out == (
+        'Time (%),Total (ns),Avg (ns),Calls,Size (MB),Id,Name\r\n1.0,2,3.0,4,5.0,6,"a,""b""\nc"\r\n'
+    )
 
 
 def test_tsv_escapes_what_would_break_a_line():
@@ -60,9 +69,13 @@ def test_json_times_are_whole_ns_unless_a_unit_is_asked_for():
     assert row["Time (%)"] == 12.345
 
 
-@pytest.mark.parametrize(("unit", "shown"), [("ns", "1234567"), ("us", "1234.567"), ("ms", "1.234567"), ("s", "0.001234567")])
+@pytest.mark.parametrize(
+    ("unit", "shown"), [("ns", "1234567"), ("us", "1234.567"), ("ms", "1.234567"), ("s", "0.001234567")]
+)
 def test_units_lose_no_digit(unit, shown):
-    rows = list(csv.reader(io.StringIO(text([(0.0, 1_234_567, 1.0, 1, 1.0, 1, "")], format="csv", time_unit=unit))))
+    rows = list(
+        csv.reader(io.StringIO(text([(0.0, 1_234_567, 1.0, 1, 1.0, 1, "")], format="csv", time_unit=unit)))
+    )
     assert rows[1][1] == shown
     assert rows[0][1] == f"Total ({unit})"
 

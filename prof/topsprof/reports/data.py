@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tops_kit.errors import UserError
 from tops_kit.session.schema import TABLES, Kind
-from topsprof.reports.filters import Window, intersect, merge, parse_time_range, parse_tx
+from topsprof.reports.filters import FOREVER, Window, intersect, merge, parse_time_range, parse_tx
 from topsprof.reports.model import Row
 from topsprof.reports.shapes import Group
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import duckdb
     import numpy as np
 
-    from tops_kit.session import Session
+    from tops_kit.session import Selection, Session
 
 _FEW_WINDOWS = 4
 _BATCH_ROWS = 10_000
@@ -60,8 +60,9 @@ class Data:
         """Exact statistics of `value` per group of `table`; rows without a value do not count."""
         if not self.tables.get(table):
             return
-        if self.windows is None:
-            yield from self._stored_groups(table, group, value)
+        # one window needs no SQL either: without DuckDB the process starts in half the time
+        if self.windows is None or len(self.windows) == 1:
+            yield from self._summarised_groups(table, group, value)
             return
         keys = ", ".join(group)
         for row in self.query(
@@ -72,8 +73,8 @@ class Data:
             count, total, low, high, median, deviation, *values = figures
             yield Group(tuple(values), count, total, low, high, median, deviation)
 
-    def _stored_groups(self, table: str, group: tuple[str, ...], value: str) -> Iterator[Group]:
-        stored = self.session.summary(table, group, value)
+    def _summarised_groups(self, table: str, group: tuple[str, ...], value: str) -> Iterator[Group]:
+        stored = self.session.summary(table, group, value, self._selection())
         columns = [
             stored.column(name).to_pylist()
             for name in ("count", "total", "min", "max", "median", "stddev", *group)
@@ -81,6 +82,14 @@ class Data:
         for count, total, low, high, median, deviation, *values in zip(*columns, strict=True):
             if count:
                 yield Group(tuple(values), count, int(total), int(low), int(high), median, deviation or 0.0)
+
+    def _selection(self) -> Selection | None:
+        from tops_kit.session import Selection
+
+        if self.windows is None:
+            return None
+        ((start, end),) = self.windows
+        return Selection(time=(None if start <= -FOREVER else start, None if end >= FOREVER else end))
 
     @cached_property
     def connection(self) -> duckdb.DuckDBPyConnection:
