@@ -1,0 +1,126 @@
+"""Processes and threads of a Chrome trace: which pid and tid the rows get, and the events that name them.
+
+As in PyTorch's traces the queues of a device are threads of a process whose number is the device's, where no real process
+has that number; else the device gets a number that nobody has.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from topsprof.exporters.timeline import DEVICE_TABLES, NONE, Part
+
+if TYPE_CHECKING:
+    from tops_kit.session import Session
+
+Int64s = npt.NDArray[np.int64]
+
+_UNKNOWN_DEVICE = 1 << 20  # pids of devices without a number begin here: what is lower would read as one
+_MANY = 1 << 16
+
+
+class Tracks:
+    """Gives rows their pid and tid."""
+
+    def __init__(self, session: Session, parts: list[Part]) -> None:
+        self._processes = session.table("process").to_pylist()
+        self._threads = session.table("thread").to_pylist()
+        self._streams = session.table("stream").to_pylist()
+        self._devices = session.table("device").to_pylist()
+        self._hosts = {row["process_id"] for row in self._processes}
+        queues: set[tuple[int, int]] = set()
+        for part in parts:
+            process, device = part.integers("process_id"), part.integers("device_id")
+            if part.table.name in DEVICE_TABLES:
+                queues |= _distinct(process, device)
+            else:
+                self._hosts |= {pid for pid, _ in _distinct(process, process)}
+        self._pids: dict[tuple[int, int], int] = {}
+        owners = {process for process, _ in queues}
+        for process, device in sorted(queues):
+            self._pids[process, device] = self._device_pid(device, alone=len(owners) == 1)
+
+    def _device_pid(self, device: int, alone: bool) -> int:
+        taken = self._hosts | set(self._pids.values())
+        if device != NONE and alone and 0 <= device < _MANY and device not in taken:
+            return device
+        number = _UNKNOWN_DEVICE + len(self._pids)
+        while number in taken:
+            number += 1
+        return number
+
+    def of(self, part: Part) -> tuple[Int64s, Int64s]:
+        """(pid, tid) of each row."""
+        process = part.integers("process_id")
+        if part.table.name not in DEVICE_TABLES:
+            thread = part.integers("thread_id")
+            return np.where(process == NONE, 0, process), np.where(thread == NONE, 0, thread)
+        device, stream = part.integers("device_id"), part.integers("stream_id")
+        pid = np.zeros(len(process), np.int64)
+        for key, number in self._pids.items():
+            pid[(process == key[0]) & (device == key[1])] = number
+        return pid, np.where(stream == NONE, 0, stream)
+
+    def top(self) -> dict[str, Any]:
+        """Members of the whole trace: devices, and the rank when there is one process."""
+        out: dict[str, Any] = {}
+        devices = {}
+        for row in self._devices:
+            if row["properties"] or row["name"]:
+                devices.setdefault(row["device_id"], _properties(row))
+        out["deviceProperties"] = [devices[number] for number in sorted(devices, key=lambda number: (number is None, number))]
+        ranks = [row["rank"] for row in self._processes if row["rank"] is not None]
+        if len(ranks) == 1:
+            out["distributedInfo"] = {"rank": ranks[0]}
+        return out
+
+    def metadata(self) -> Iterator[dict[str, Any]]:
+        """The events that name processes, threads and queues."""
+        for row in self._processes:
+            pid = row["process_id"]
+            if row["name"]:
+                yield _event("process_name", pid, 0, name=row["name"])
+            if row["labels"]:
+                yield _event("process_labels", pid, 0, labels=row["labels"])
+            if row["sort_index"] is not None:
+                yield _event("process_sort_index", pid, 0, sort_index=row["sort_index"])
+        for row in self._threads:
+            if row["process_id"] is None or row["thread_id"] is None:
+                continue
+            if row["name"]:
+                yield _event("thread_name", row["process_id"], row["thread_id"], name=row["name"])
+            if row["sort_index"] is not None:
+                yield _event("thread_sort_index", row["process_id"], row["thread_id"], sort_index=row["sort_index"])
+        for (process, device), pid in self._pids.items():
+            number = "?" if device == NONE else device
+            yield _event("process_name", pid, 0, name=next(
+                (row["name"] for row in self._processes if row["process_id"] == process and row["name"]), "device"))
+            yield _event("process_labels", pid, 0, labels=f"GPU {number}")
+            yield _event("process_sort_index", pid, 0, sort_index=5_000_000 + (0 if device == NONE else device))
+            for row in self._streams:
+                same = row["process_id"] in (None, process) and row["device_id"] == (None if device == NONE else device)
+                if same and row["stream_id"] is not None:
+                    yield _event("thread_name", pid, row["stream_id"], name=row["name"] or f"stream {row['stream_id']}")
+
+
+def _distinct(*columns: Int64s) -> set[tuple[int, ...]]:
+    stacked = np.unique(np.stack(columns), axis=1)
+    return {tuple(column) for column in stacked.T.tolist()}
+
+
+def _event(kind: str, pid: int, tid: int, **args: Any) -> dict[str, Any]:
+    return {"ph": "M", "name": kind, "pid": pid, "tid": tid, "ts": 0, "args": args}
+
+
+def _properties(row: dict[str, Any]) -> dict[str, Any]:
+    try:
+        known = json.loads(row["properties"]) if row["properties"] else {}
+    except ValueError:
+        known = {}
+    own = {"id": row["device_id"], "name": row["name"]}
+    return {**own, **known} if isinstance(known, dict) else own
