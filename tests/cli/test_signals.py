@@ -1,0 +1,145 @@
+"""Signals and job control: the program gets each exactly once, and the session closes well."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import sys
+import termios
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+COUNTER = """
+import signal, sys, time, topstx
+seen = []
+signal.signal(signal.{name}, lambda number, frame: (seen.append(number), print("got", number, flush=True)))
+topstx.mark("up")
+print("up", flush=True)
+sys.stdin.readline()
+print("total", len(seen), flush=True)
+"""
+
+ReadLine = Callable[..., str]
+
+
+def _closed_well(cli: Any, session: str) -> bool:
+    return cli.names(session) == ["up"] and not (cli.cwd / session / "control").exists()
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1"])
+@pytest.mark.parametrize("whole_group", [True, False])
+def test_a_signal_arrives_once(name: str, whole_group: bool, cli: Any, read_line: ReadLine) -> None:
+    program = cli.script(COUNTER.format(name=name))
+    process = cli.start(
+        "run", "-o", "a", "--", sys.executable, program, stdin=-1, bufsize=0, start_new_session=True
+    )
+    assert read_line(process) == "up"
+    number = getattr(signal, name)
+    (os.killpg if whole_group else os.kill)(process.pid, number)
+    assert read_line(process) == f"got {int(number)}"
+    process.stdin.write(b"\n")
+    assert read_line(process) == "total 1"
+    assert process.wait(60) == 0
+    assert _closed_well(cli, "a.topsprof")
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+def test_a_program_that_dies_of_it(number: signal.Signals, code: int, cli: Any, read_line: ReadLine) -> None:
+    program = cli.script(
+        "import signal, topstx\nsignal.signal(signal.SIGINT, signal.SIG_DFL)\n"
+        "topstx.mark('up')\nprint('up', flush=True)\nsignal.pause()\n"
+    )
+    process = cli.start("run", "-o", "a", "--", sys.executable, program, bufsize=0)
+    assert read_line(process) == "up"
+    process.send_signal(number)
+    assert process.wait(60) == code
+    assert _closed_well(cli, "a.topsprof")
+
+
+class Terminal:
+    """A process in a terminal of its own, of whose session it is the leader."""
+
+    def __init__(self, command: list[str], cwd: Path, environ: dict[str, str]) -> None:
+        self.pid, self.descriptor = pty.fork()
+        if self.pid == 0:
+            os.chdir(cwd)
+            os.execve(command[0], command, environ)
+        self.text = ""
+
+    def wait_for(self, text: str) -> None:
+        while text not in self.text:
+            chunk = os.read(self.descriptor, 4096)
+            assert chunk, self.text
+            self.text += chunk.decode()
+
+    def key(self, index: int) -> None:
+        """Press a control key: index of a termios character such as VINTR."""
+        os.write(self.descriptor, termios.tcgetattr(self.descriptor)[6][index])
+
+    def wait(self) -> int:
+        while True:
+            try:
+                if not (chunk := os.read(self.descriptor, 4096)):
+                    break
+            except OSError:  # EIO: the last process has closed it
+                break
+            self.text += chunk.decode()
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+def test_control_c_reaches_the_program_once(cli: Any) -> None:
+    program = cli.script(COUNTER.format(name="SIGINT"))
+    terminal = Terminal(cli.command("run", "-o", "a", "--", sys.executable, program), cli.cwd, cli.environ)
+    terminal.wait_for("up")
+    terminal.key(termios.VINTR)
+    terminal.wait_for("got 2")
+    os.write(terminal.descriptor, b"\n")
+    assert terminal.wait() == 0
+    assert "total 1" in terminal.text
+    assert _closed_well(cli, "a.topsprof")
+
+
+def test_control_z_stops_and_fg_continues(cli: Any) -> None:
+    # a shell with job control in the middle, as a person has it
+    code = "import sys, topstx; topstx.mark('up'); print('up', flush=True); print(sys.stdin.readline())"
+    program = cli.script(code)
+    words = cli.command("run", "-o", "a", "--", sys.executable, str(program))
+    shell = cli.script('set -m\n"$@"\necho "stopped $?"\nfg\necho "ended $?"\n', "job.sh")
+    terminal = Terminal(["/bin/bash", str(shell), *words], cli.cwd, cli.environ)
+    terminal.wait_for("up")
+    terminal.key(termios.VSUSP)
+    terminal.wait_for("stopped ")
+    os.write(terminal.descriptor, b"hello\n")
+    terminal.wait()
+    assert "hello" in terminal.text and "ended 0" in terminal.text
+    assert _closed_well(cli, "a.topsprof")
+
+
+def test_no_process_of_ours_outlives_a_killed_run(
+    cli: Any, read_line: ReadLine, until: Callable[..., Any]
+) -> None:
+    program = cli.script(
+        "import os, topstx\ntopstx.mark('up')\nprint(os.getpid(), flush=True)\nos.read(0, 1)\n"
+    )
+    process = cli.start("run", "-o", "a", "--", sys.executable, program, stdin=-1, bufsize=0)
+    program_pid = read_line(process)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    helpers = [pid for pid in children if pid != program_pid]
+    assert len(helpers) == 2  # the collector, and the witness of signals
+    process.kill()
+    until(lambda: not any(_runs(pid) for pid in helpers))
+    process.stdin.write(b"\n")  # the program itself goes on, unharmed
+    assert _closed_well(cli, "a.topsprof")
+
+
+def _runs(pid: str) -> bool:
+    try:
+        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
