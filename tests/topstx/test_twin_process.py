@@ -317,7 +317,7 @@ def test_a_fork_child_is_a_process_of_its_own(tmp_path: Path) -> None:
     assert (child.header["exit_known"], child.header["exit_status"]) == (1, 7)
     assert child.header["parent_pid"] == parent.pid != child.pid
     assert not parent.open and not child.open
-    assert parent.unbalanced == child.unbalanced == 0
+    assert (parent.unbalanced, child.unbalanced) == (0, 1)
     assert {ring["state"] for ring in parent.rings} == {layout.RING_RETIRED}
 
 

@@ -19,9 +19,10 @@ from struct import Struct
 from struct import error as StructError  # noqa: N812
 
 from topstx.recorder import layout, twin_values
+from topstx.recorder.twin_exit import ExitStatus
 from topstx.recorder.twin_names import encoded
 from topstx.recorder.twin_process import EXCLUDED, Process, categories_of
-from topstx.recorder.twin_ring import HIDDEN
+from topstx.recorder.twin_ring import HIDDEN, STATE_AND_TID
 
 TYPE_CHECKING = False  # `typing` is too heavy for `import topstx`
 if TYPE_CHECKING:
@@ -45,7 +46,29 @@ class _Current:
     """The recording of this process: the one place that attach, detach and fork change."""
 
     process: Process | None = None
+    exit: ExitStatus | None = None
+    last: _Last | None = None
     arranged = False  # the handlers for fork and exit are in place
+
+    def follow(self) -> None:
+        """Let the exit status go where the present session is."""
+        if self.exit is not None:
+            self.exit.follow(self.process.names_file.path if self.process is not None else None)
+
+
+class _Last:
+    """Goes with this module, after the program's last finalizers: the rings are done then."""
+
+    def __init__(self, live_words: list[memoryview], pid: int) -> None:
+        self._live_words, self._pid = live_words, pid
+
+    # Names of modules may be gone by then; defaults are not.
+    def __del__(
+        self, retired: int = layout.RING_RETIRED, place: int = STATE_AND_TID, getpid: Any = os.getpid
+    ) -> None:
+        if getpid() == self._pid:
+            for words in self._live_words:
+                words[place] = words[place] & ~0xFFFFFFFF | retired
 
 
 _current = _Current()
@@ -205,7 +228,7 @@ def _finish(opened: Open, error: type[BaseException] | None) -> None:
         except ValueError:
             return
     flags, more = opened[5] & _KEPT_FLAGS, opened[6]
-    if error is not None:
+    if error is not None and error is not GeneratorExit:  # the end of a generator by close() is none
         flags |= _ERROR
         more += twin_values.tagged(layout.MORE_ERROR, encoded(error.__name__))
     if getattr(process.local, "writer", None) is writer:
@@ -502,15 +525,33 @@ def attach(folder: str) -> bool:
         _current.arranged = True
         import atexit
 
-        atexit.register(detach)
+        atexit.register(_at_exit)
         os.register_at_fork(after_in_child=_after_fork)
+        native = _current.process.memory.native
+        if native is not None:
+            try:
+                _current.exit = ExitStatus(native)
+            except (AttributeError, OSError):
+                pass  # no libc that tells; the status stays unknown
+    _current.follow()
     return True
 
 
 def detach() -> None:
     process, _current.process = _current.process, None
     if process is not None:
+        _current.follow()
         process.close()
+
+
+def _at_exit() -> None:
+    """Python ends. Finalizers may still record; what is left to do is done when this module goes."""
+    process = _current.process
+    if process is not None:
+        process.names_file.set("end_tick", time.monotonic_ns())
+        _current.last = _Last(process.live_words, process.names_file.pid)
+        if _current.exit is not None:
+            _current.exit.ends()
 
 
 def session() -> str | None:
@@ -526,23 +567,16 @@ def is_recording() -> bool:
 def note_exit(known: int, status: int) -> None:
     process = _current.process
     if process is not None:
-        with process.lock:
-            process.names_file.set("exit_status", status)
-            process.names_file.set("exit_known", known)
+        process.note_exit(known, status)
 
 
 def _after_fork() -> None:
-    """In a fork child:
-
-    A serial, names file and rings of its own; the parent's open ranges stay the parent's.
-    """
+    """In a fork child: a serial, names file and rings of its own. Open ranges stay the parent's."""
     parent = _current.process
     if parent is None:
         return
     try:
-        child = Process(parent.folder, memory=parent.memory, parent=parent)
-        child.inherit_stacks(parent)
+        _current.process = Process(parent.folder, memory=parent.memory, parent=parent)
     except (OSError, ValueError, MemoryError):
         _current.process = None
-    else:
-        _current.process = child
+    _current.follow()

@@ -10,6 +10,7 @@ later. So libc's mmap is called through `ctypes`; without ctypes the `mmap` modu
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 
@@ -84,11 +85,17 @@ class Memory:
         finally:
             os.close(descriptor)
 
-    def open_file(self, path: str, size: int) -> Mapping:
-        """An existing file, its first `size` bytes allocated and mapped. Raises OSError."""
+    def open_file(self, path: str, size: int, *, allocate: bool = True) -> Mapping:
+        """An existing file's first `size` bytes, mapped. Raises OSError, also when it is shorter.
+
+        `allocate` makes it as long as that before.
+        """
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         try:
-            os.posix_fallocate(descriptor, 0, size)
+            if allocate:
+                os.posix_fallocate(descriptor, 0, size)
+            elif os.fstat(descriptor).st_size < size:
+                raise OSError(errno.EINVAL, "shorter than it must be", path)
             return Mapping(self.native, descriptor, size)
         finally:
             os.close(descriptor)

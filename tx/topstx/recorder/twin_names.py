@@ -45,12 +45,12 @@ class NamesFile:
     ) -> None:
         """Create the file. `parent` is the names file of the process that forked this one. Raises OSError."""
         self._memory = memory
-        self._path = os.path.join(folder, "names", layout.names_file_name(serial))
+        self.path = os.path.join(folder, "names", layout.names_file_name(serial))
         self.serial, self.pid = serial, os.getpid()
         self.parent_count = parent.next_id if parent is not None else 0
         self.next_id = max(self.parent_count, 1)
         self._used = 0
-        self._map = memory.create_file(self._path, _FIRST_BYTES)
+        self._map = memory.create_file(self.path, _FIRST_BYTES)
         self._ints = self._map.bytes.cast("I")
         self.start_ns = time.monotonic_ns()
         Struct(layout.NAMES_FORMAT).pack_into(
@@ -150,7 +150,7 @@ class NamesFile:
         while size < needed:
             size *= 2
         try:
-            larger = self._memory.open_file(self._path, size)
+            larger = self._memory.open_file(self.path, size)
         except OSError:
             return False
         self._map = larger

@@ -17,7 +17,7 @@ from struct import Struct
 from topstx.recorder import layout, twin_values, values
 from topstx.recorder.twin_memory import ContextFinder, Memory
 from topstx.recorder.twin_names import NamesFile, encoded
-from topstx.recorder.twin_ring import HIDDEN, Ring, Stack, Writer, first_capacities, ring_bytes
+from topstx.recorder.twin_ring import Ring, Stack, Writer, first_capacities, ring_bytes
 
 TYPE_CHECKING = False  # `typing` is too heavy for `import topstx`
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class Process:
         self.default_attr = 0 if self.allowed("") else EXCLUDED
         self.closed = False
         self.local = _thread._local()
-        self._rings: dict[int, Ring] = {}
+        self.live_words: list[memoryview] = []  # of all rings but superseded ones
         self._idle: list[Ring] = []
         self._superseded: list[tuple[str, int]] = []
         self._ring_total = 0
@@ -94,7 +94,9 @@ class Process:
         self.starts: dict[int, Open] = {}
 
     def _open_control(self) -> Mapping:
-        mapping = self.memory.open_file(os.path.join(self.folder, "control"), layout.CONTROL_BYTES)
+        mapping = self.memory.open_file(
+            os.path.join(self.folder, "control"), layout.CONTROL_BYTES, allocate=False
+        )
         magic = bytes(mapping.bytes[:8])
         version = mapping.bytes[8:12].cast("I")[0]
         if magic != layout.CONTROL_MAGIC or version != layout.LAYOUT_VERSION:
@@ -236,6 +238,7 @@ class Process:
         except OSError:
             return None
         self._ring_total += size
+        self.live_words.append(ring.mapping.words)
         return ring
 
     def acquire_ring(self, *, shared: bool, retry: bool) -> Ring | None:
@@ -252,7 +255,8 @@ class Process:
             return ring
 
     def superseded(self, ring: Ring) -> None:
-        """`ring` was moved to a larger one; the collector deletes its file."""
+        """`ring` was moved to a larger one; the collector deletes its file. Under `lock`."""
+        self.live_words[:] = [words for words in self.live_words if words is not ring.mapping.words]
         self._superseded.append((self._ring_path(ring.serial), ring.mapping.size))
 
     def _forget_superseded(self) -> None:
@@ -338,6 +342,13 @@ class Process:
             more += twin_values.tagged(_MORE_END_TID, _U32.pack(tid))
         shared.put(opened[1], now, opened[2], opened[3] | flags << 56, more)
 
+    def note_exit(self, known: int, status: int) -> None:
+        """Store what is known of the process's end, and when it was."""
+        with self.lock:
+            self.names_file.set("exit_status", status)
+            self.names_file.set("end_tick", time.monotonic_ns() if known else 0)
+            self.names_file.set("exit_known", known)
+
     # -- end ------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
@@ -356,23 +367,6 @@ class Process:
         finally:
             for lock in held:
                 lock.release()
-
-    def inherit_stacks(self, parent: Process) -> None:
-        """In a fork child:
-
-        The parent's open ranges of the forking thread are known, but only their pops are.
-        """
-        old = getattr(parent.local, "writer", None)
-        if old is None or not any(old.stacks.values()):
-            return
-        writer = self.new_writer()
-        for context, stack in old.stacks.items():
-            made = writer.stacks[context] = Stack(context, stack.task, writer.tid)
-            for opened in stack:
-                if opened[5] & layout.FLAG_PUSHED:
-                    made.append((HIDDEN, 0, 0, 0, opened[4], layout.FLAG_PUSHED, b"", made, writer))
-                    made.hidden += 1
-        writer.first_context = old.first_context
 
 
 class _ThreadEnd:
