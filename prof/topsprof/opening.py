@@ -31,8 +31,8 @@ _SAMPLE_BYTES: Final = 65536
 def open_session(text: str) -> Session:
     """Open a session by what the user typed.
 
-    A folder with or without `.topsprof`, a `.topspack` file, a trace file, a folder of traces or a pattern. UserError
-    (one line) when it is none of them or can't be read.
+    A folder with or without `.topsprof`, a `.topspack` file, a trace file, a folder of traces or a pattern.
+    UserError (one line) when it is none of them or can't be read.
     """
     for path in (Path(text), Path(text.rstrip("/") + SESSION_SUFFIX)):
         if (path / "session.json").exists() or (path.suffix == SESSION_SUFFIX and path.is_dir()):
@@ -80,9 +80,15 @@ def _make(files: Sequence[Path], target: Path) -> None:
     from topsprof.importers.job import JobOptions, import_files
 
     with terminal.Progress("importing") as progress:
-        import_files(files, target, JobOptions(
-            workers=min(os.cpu_count() or 1, 8), command=tuple(sys.argv),
-            report=lambda done, total, name: progress.update(done, total, name)))
+        import_files(
+            files,
+            target,
+            JobOptions(
+                workers=min(os.cpu_count() or 1, 8),
+                command=tuple(sys.argv),
+                report=progress.update,
+            ),
+        )
 
 
 def _is_pack(path: Path) -> bool:
@@ -118,7 +124,9 @@ def content_key(files: Sequence[Path]) -> str:
 
 
 def cache_folder() -> Path:
-    """The folder of the cache, made if need be: XDG_CACHE_HOME, or where the platform keeps caches, else a temporary one."""
+    """The folder of the cache, made if need be: XDG_CACHE_HOME, or where the platform keeps caches, else a
+    temporary one.
+    """
     for folder in (_platform_cache(), Path(tempfile.gettempdir()) / f"topsprof-{_user()}"):
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -126,7 +134,9 @@ def cache_folder() -> Path:
             continue  # no home, or one that is read-only: the next place may do
         if os.access(folder, os.W_OK) and not folder.is_symlink():
             return folder
-    raise UserError("no folder to keep imported traces in; set XDG_CACHE_HOME to one, or use `topsprof import`")
+    raise UserError(
+        "no folder to keep imported traces in; set XDG_CACHE_HOME to one, or use `topsprof import`"
+    )
 
 
 def _platform_cache() -> Path:
@@ -137,7 +147,7 @@ def _platform_cache() -> Path:
         return Path("~/Library/Caches/topsprof").expanduser()
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA", tempfile.gettempdir())) / "topsprof"
-    return Path(os.path.expanduser("~")) / ".cache" / "topsprof"
+    return Path("~/.cache/topsprof").expanduser()
 
 
 def _user() -> str:

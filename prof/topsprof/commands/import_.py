@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
+from typing import NoReturn
 
 from tops_kit.errors import UserError
 from topsprof import naming, terminal
@@ -15,22 +20,52 @@ from topsprof.importers.base import ImportOptions, names, numbers
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the verb."""
-    parser.add_argument("traces", nargs="+", metavar="TRACE",
-                        help="a trace file, a folder of them, or a pattern; several make one session of all ranks")
-    parser.add_argument("-o", "--output", metavar="NAME",
-                        help="name of the session (%%p, %%h, %%q{ENV}, %%n as in run); default: the trace's own name")
+    parser.add_argument(
+        "traces",
+        nargs="+",
+        metavar="TRACE",
+        help="a trace file, a folder of them, or a pattern; several make one session of all ranks",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="NAME",
+        help="name of the session (%%p, %%h, %%q{ENV}, %%n as in run); default: the trace's own name",
+    )
     parser.add_argument("-f", "--force-overwrite", action="store_true", help="replace an existing session")
-    parser.add_argument("-t", "--type", choices=sorted(registry.IMPORTERS), help="format; default: told by the content")
-    parser.add_argument("-j", "--jobs", type=int, default=min(os.cpu_count() or 1, 8), metavar="N",
-                        help="files to import at a time (default: %(default)s)")
-    parser.add_argument("--memory", type=int, default=1536, metavar="MB",
-                        help="limit for all workers together; bounds their number (default: %(default)s)")
+    parser.add_argument(
+        "-t", "--type", choices=sorted(registry.IMPORTERS), help="format; default: told by the content"
+    )
+    parser.add_argument(
+        "-j",
+        "--jobs",
+        type=int,
+        default=min(os.cpu_count() or 1, 8),
+        metavar="N",
+        help="files to import at a time (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--memory",
+        type=int,
+        default=1536,
+        metavar="MB",
+        help="limit for all workers together; bounds their number (default: %(default)s)",
+    )
     parser.add_argument("--ranks", metavar="LIST", help="import these ranks only, e.g. 0-3,8")
     parser.add_argument("--steps", metavar="A:B", help="import the steps from A to B only (ProfilerStep#N)")
-    parser.add_argument("--drop", action="append", default=[], metavar="CATEGORIES",
-                        help="leave out events of these categories, e.g. python_function,overhead")
-    parser.add_argument("--on-error", choices=("repair", "strict"), default="repair",
-                        help="repair what can be repaired and count it, or stop at the first fault (default: repair)")
+    parser.add_argument(
+        "--drop",
+        action="append",
+        default=[],
+        metavar="CATEGORIES",
+        help="leave out events of these categories, e.g. python_function,overhead",
+    )
+    parser.add_argument(
+        "--on-error",
+        choices=("repair", "strict"),
+        default="repair",
+        help="repair what can be repaired and count it, or stop at the first fault (default: repair)",
+    )
     parser.add_argument("-q", "--quiet", action="store_true", help="no messages unless something is wrong")
 
 
@@ -42,20 +77,46 @@ def run(args: argparse.Namespace) -> int:
     if args.jobs < 1 or args.memory < 1:
         raise UserError("--jobs and --memory must be at least 1")
     first = Path(args.traces[0])
-    default = stem_of(first if len(files) == 1 or first.is_dir() else first.parent if first.parent.name else Path("job"))
+    default = stem_of(
+        first if len(files) == 1 or first.is_dir() else first.parent if first.parent.name else Path("job")
+    )
     pattern = args.output if args.output is not None else default.replace("%", "%%")
     target = naming.output_path(pattern, pid=os.getpid(), force=args.force_overwrite)
     options = ImportOptions(on_error=args.on_error, drop=names(args.drop), steps=_steps(args.steps))
-    with terminal.Progress("importing") as progress:
-        ledger = import_files(files, target, JobOptions(
-            options=options, importer=args.type, ranks=_ranks(args.ranks), workers=args.jobs,
-            memory_bytes=args.memory << 20, overwrite=args.force_overwrite, command=tuple(sys.argv),
-            report=lambda done, total, name: progress.update(done, total, name)))
+    with _terminable(), terminal.Progress("importing") as progress:
+        ledger = import_files(
+            files,
+            target,
+            JobOptions(
+                options=options,
+                importer=args.type,
+                ranks=_ranks(args.ranks),
+                workers=args.jobs,
+                memory_bytes=args.memory << 20,
+                overwrite=args.force_overwrite,
+                command=tuple(sys.argv),
+                report=progress.update,
+            ),
+        )
     for line in ledger.lines():
         terminal.warn(line)
     if not args.quiet:
         terminal.note(f"imported into {target}")
     return 0
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """SIGTERM ends the import as Ctrl-C does: what is half done goes away."""
+
+    def stop(number: int, frame: FrameType | None) -> NoReturn:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _steps(text: str | None) -> tuple[int, int] | None:

@@ -1,8 +1,9 @@
-"""What every importer stands on: the options of an import, the importer's interface, and the tally of repairs.
+"""What every importer stands on: the options of an import, the importer's interface, and the tally of
+repairs.
 
-An importer reads one `Source` and appends rows to a `SessionWriter`. It never loses anything silently: whatever it
-repairs, drops, clips or can't represent goes through `Tally`, which counts it in the session's ledger, or, under
-`--on-error strict`, raises a `TraceError` instead.
+An importer reads one `Source` and appends rows to a `SessionWriter`. It never loses anything silently:
+whatever it repairs, drops, clips or can't represent goes through `Tally`, which counts it in the session's
+ledger, or, under `--on-error strict`, raises a `TraceError` instead.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ OnError = Literal["repair", "strict"]
 class ProcessIds:
     """Keys for the processes of one file: the pid itself, unless another file of the same job has taken it.
 
-    This base class serves an import of one file. `topsprof.importers.job` has one that agrees across worker processes.
+    This base class serves an import of one file. `topsprof.importers.job` has one that agrees across worker
+    processes.
     """
 
     def __init__(self) -> None:
@@ -56,13 +58,16 @@ class ProcessIds:
 
 @dataclass(frozen=True)
 class ImportOptions:
-    """How to import. `steps` is a closed interval of step numbers; `drop` are categories to leave out while streaming."""
+    """How to import. `steps` is a closed interval of step numbers; `drop` are categories to leave out while
+    streaming.
+    """
 
     on_error: OnError = "repair"
     drop: frozenset[str] = frozenset()
     steps: tuple[int, int] | None = None
     rank: int | None = None  # rank to use where the file states none (from its name)
     memory_bytes: int = 1 << 30  # what this import may hold at a time
+    shift_ns: int = 0  # added to the file's times: its origin minus the session's
     process_ids: ProcessIds = field(default_factory=ProcessIds)
 
     def process_id(self, pid: int) -> int:
@@ -88,7 +93,8 @@ class Importer(Protocol):
 
 
 class Tally:
-    """Counts repairs under the ledger's stream `import:<importer>`; raises instead when the user asked for strictness.
+    """Counts repairs under the ledger's stream `import:<importer>`; raises instead when the user asked for
+    strictness.
 
     Codes are short words joined by underscores (`end_without_begin`); notes are for people.
     """
@@ -97,7 +103,7 @@ class Tally:
         self._ledger = ledger
         self._stream = f"import:{importer}"
         self._path = source.path
-        self._strict = options.on_error == "strict"
+        self.strict = options.on_error == "strict"
 
     def read(self, n: int) -> None:
         """`n` records were found in the file."""
@@ -134,9 +140,11 @@ class Tally:
     def _count(self, what: str, code: str, n: int, note: str) -> None:
         if not n:
             return
-        if self._strict:
-            raise TraceError(f"{self._path}: {code.replace('_', ' ')} ({n}x{', ' + note if note else ''}); "
-                             "import with --on-error repair to keep the rest")
+        if self.strict:
+            raise TraceError(
+                f"{self._path}: {code.replace('_', ' ')} ({n}x{', ' + note if note else ''}); "
+                "import with --on-error repair to keep the rest"
+            )
         self._ledger.count(self._stream, f"{what}:{code}", n, note)
 
 

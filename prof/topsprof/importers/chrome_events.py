@@ -11,10 +11,10 @@ import pyarrow as pa
 from tops_kit.errors import TraceError
 from topsprof.importers.base import ImportOptions, Source, Tally
 from topsprof.importers.chrome_flows import FlowEvents, FlowPool, identity_of
-from topsprof.importers.chrome_meta import Metadata, parse
-from topsprof.importers.chrome_profile import Profiles
+from topsprof.importers.chrome_meta import KEPT_BYTES, READ_KEYS, Metadata, parse
+from topsprof.importers.chrome_profile import Place, Profiles
 from topsprof.importers.chrome_ranges import RangePool
-from topsprof.importers.chrome_rows import Numbers, Rows
+from topsprof.importers.chrome_rows import NAMED_BASE, Numbers, Rows
 from topsprof.importers.chrome_slices import Slices
 from topsprof.importers.chrome_steps import StepWindow
 from topsprof.importers.kineto_tables import memory
@@ -39,7 +39,9 @@ if TYPE_CHECKING:
 
 BATCH_ROWS = 1 << 17
 _FATAL = "no_events"
-_DROPPING = frozenset(("malformed_event", "truncated_event", "not_an_object", "malformed_metadata", "truncated_metadata"))
+_DROPPING = frozenset(
+    ("malformed_event", "truncated_event", "not_an_object", "malformed_metadata", "truncated_metadata")
+)
 
 _MARKS = "iIRnTp"  # instants, marks of user timing, steps of async events
 _BEGINS = "BbSN"
@@ -58,13 +60,15 @@ class Flavour:
 
 
 def run(source: Source, writer: SessionWriter, options: ImportOptions, flavour: Flavour) -> None:
-    """Import a file. TraceError when there are no events in it, or when it needs repair and the user wants none."""
+    """Import a file. TraceError when there are no events in it, or when it needs repair and the user wants
+    none.
+    """
     tally = Tally(writer.ledger, flavour.name, source, options)
     window = StepWindow.find(source, options.steps) if options.steps is not None else None
     engine = Engine(writer, options, tally, flavour, window)
     scanner = scanner_class()(list(flavour.keys.items()))
     strict = options.on_error == "strict"
-    for batch in batches(source, scanner, engine.strings, BATCH_ROWS):
+    for batch in batches(source, scanner, engine.strings, BATCH_ROWS, options.shift_ns):
         if strict:
             _issues(scanner.issues(), source, tally)
         engine.batch(batch)
@@ -93,8 +97,14 @@ def _codes(letters: str) -> Bools:
 class Engine:
     """One import. `batch` for each batch in turn, then `finish`."""
 
-    def __init__(self, writer: SessionWriter, options: ImportOptions, tally: Tally, flavour: Flavour,
-                 window: StepWindow | None) -> None:
+    def __init__(
+        self,
+        writer: SessionWriter,
+        options: ImportOptions,
+        tally: Tally,
+        flavour: Flavour,
+        window: StepWindow | None,
+    ) -> None:
         self._writer = writer
         self._options = options
         self._tally = tally
@@ -105,8 +115,15 @@ class Engine:
         self._metadata = Metadata(writer, options, tally, self._numbers)
         self._profiles = Profiles(writer, tally, self._numbers)
         self._flows = FlowPool(writer, tally, self.strings)
-        self._slices = Slices(writer, options, tally, self.strings, self._numbers, flavour.keys, window,
-                              kineto=flavour.kineto)
+        self._slices = Slices(
+            writer,
+            tally,
+            self.strings,
+            self._numbers,
+            keys=flavour.keys,
+            window=window,
+            kineto=flavour.kineto,
+        )
         self._threads = RangePool(writer, tally, self.strings, style="PushPop")
         self._ids = RangePool(writer, tally, self.strings, style="StartEnd")
         self._dropped = np.zeros(0, np.bool_)  # by string id: a category that is left out
@@ -118,7 +135,7 @@ class Engine:
         if not batch.rows:
             return
         phase = batch.column("ph")
-        pid = self._numbers.plain(batch.column("pid"), batch.column("pid_kind"))
+        pid = self._numbers.plain(batch.column("pid"), batch.column("pid_kind"), self._numbers.missing)
         tid = self._numbers.plain(batch.column("tid"), batch.column("tid_kind"))
         usable = self._usable(batch, phase)
         seen = np.flatnonzero(np.bincount(phase, minlength=256)).tolist()
@@ -150,23 +167,46 @@ class Engine:
         if len(at := rows("P")):
             self._samples(batch, at, pid, tid)
         for letter in sorted(letters - set("XMCPO" + _MARKS + _THREAD_RANGES + _ID_RANGES + _FLOWS)):
-            self._tally.unsupported(_phase_code(letter), len(rows(letter)), "events of a phase that no table holds")
+            self._tally.unsupported(
+                _phase_code(letter), len(rows(letter)), "events of a phase that no table holds"
+            )
 
     def finish(self, metadata: list[tuple[bytes, bytes]]) -> None:
-        """After the last batch: what waits for the end of the file, and the tables of processes and devices."""
+        """After the last batch: what waits for the end of the file, and the tables of processes and
+        devices.
+        """
         top: dict[str, Any] = {}
-        for key, text in metadata:
-            top[key.decode(errors="replace")] = parse(text)
+        for encoded, text in metadata:
+            name = encoded.decode()
+            if name in READ_KEYS or len(text) <= KEPT_BYTES:
+                top[name] = parse(text)
+            else:
+                self._tally.unsupported(
+                    f"metadata_{name}", 1, f"{len(text)} bytes beside the events are too long to keep"
+                )
         self._slices.finish()
         self._threads.finish(self._end_ns)
         self._ids.finish(self._end_ns)
-        self._flows.finish()
-        self._profiles.finish(top.get("samples"), top.get("stackFrames"))
         slices = self._slices
+        self._flows.finish(self._host_of_devices())
+        self._profiles.finish(top.get("samples"), top.get("stackFrames"))
         slices.hosts |= self._profiles.processes
         self._metadata.finish(top, slices.hosts, slices.devices, slices.host_pid, slices.threads)
         for pid, key in self._options.process_ids.moved:
-            self._tally.moved("process_number_taken", 1, f"process {pid} of this file is {key} in the session")
+            if pid < NAMED_BASE:
+                self._tally.moved(
+                    "process_number_taken", 1, f"process {pid} of this file is {key} in the session"
+                )
+
+    def _host_of_devices(self) -> dict[int, int]:
+        """Keys of the pids that only stand for devices -> key of the process that uses them."""
+        slices = self._slices
+        if slices.host_pid is None:
+            return {}
+        key = self._numbers.key(slices.host_pid)
+        return {
+            self._numbers.key(pid): key for pid in {pid for pid, _, _ in slices.devices} - {slices.host_pid}
+        }
 
     # ---- which events count ----
 
@@ -180,14 +220,19 @@ class Engine:
             self._tally.dropped("event_with_bad_time", wrong)
             self._tally.dropped("event_without_time", int(timeless.sum()) - wrong)
         if self._options.drop:
-            new = [self.strings.text(number) in self._options.drop for number in range(len(self._dropped), len(self.strings))]
+            new = [
+                self.strings.text(number) in self._options.drop
+                for number in range(len(self._dropped), len(self.strings))
+            ]
             self._dropped = np.concatenate((self._dropped, np.array(new, np.bool_)))
             asked = usable & np.append(self._dropped, False)[batch.column("cat")]
             self._tally.asked("category", int(asked.sum()), "left out by --drop")
             usable &= ~asked
         if self._window is not None:
             # slices are judged one by one, by table; all else by its time
-            outside = usable & (phase != ord("X")) & (phase != ord("M")) & ~self._window.host(batch.column("ts"))
+            outside = (
+                usable & (phase != ord("X")) & (phase != ord("M")) & ~self._window.host(batch.column("ts"))
+            )
             self._tally.asked("step", int(outside.sum()), "left out by --steps")
             usable &= ~outside
         return usable
@@ -203,17 +248,26 @@ class Engine:
     def _process(self, pid: Int64s, at: Int64s, tid: Int64s | None = None) -> Int64s:
         return self._slices.host_keys(pid[at], None if tid is None else tid[at])
 
-    def _range_events(self, batch: Batch, at: Int64s, pid: Int64s, tid: Int64s, track: Int64s) -> dict[str, Any]:
+    def _range_events(
+        self, batch: Batch, at: Int64s, pid: Int64s, tid: Int64s, track: Int64s
+    ) -> dict[str, Any]:
         begins = _codes(_BEGINS)[batch.column("ph")[at]]
         self._add_starts(batch, at[begins], pid, tid)
         return {
-            "ts": batch.column("ts")[at], "track": track, "process": self._process(pid, at, tid), "thread": tid[at],
-            "name": batch.column("name")[at], "category": batch.column("cat")[at], "begins": begins,
+            "ts": batch.column("ts")[at],
+            "track": track,
+            "process": self._process(pid, at, tid),
+            "thread": tid[at],
+            "name": batch.column("name")[at],
+            "category": batch.column("cat")[at],
+            "begins": begins,
             "args": Rows(batch, at, self.strings).args(self._flavour.keys),
         }
 
     def _add_starts(self, batch: Batch, at: Int64s, pid: Int64s, tid: Int64s) -> None:
-        """Kineto's flows all bind to the slice around them; others may bind to the next one, so its start is needed."""
+        """Kineto's flows all bind to the slice around them; others may bind to the next one, so its start
+        is needed.
+        """
         if not self._flavour.kineto:
             self._flows.add_starts(self._numbers.keys(pid[at]), tid[at], batch.column("ts")[at])
 
@@ -222,9 +276,13 @@ class Engine:
         kind = batch.column("id_kind")[at]
         local = (kind > STRING) & (kind <= STRING + LOCAL)
         phase = batch.column("ph")[at]
-        family = np.where(np.isin(phase, [ord("N"), ord("D")]), 2, np.where(np.isin(phase, [ord("S"), ord("F")]), 1, 0))
+        family = np.where(
+            np.isin(phase, [ord("N"), ord("D")]), 2, np.where(np.isin(phase, [ord("S"), ord("F")]), 1, 0)
+        )
         scope = batch.column("scope")[at]
-        return identity_of(batch.column("cat")[at], scope, kind, batch.column("id")[at], np.where(local, pid[at], 0), family)
+        return identity_of(
+            batch.column("cat")[at], scope, kind, batch.column("id")[at], np.where(local, pid[at], 0), family
+        )
 
     def _marks(self, batch: Batch, at: Int64s, pid: Int64s, tid: Int64s) -> None:
         rows = Rows(batch, at, self.strings)
@@ -236,21 +294,34 @@ class Engine:
         if not len(rows):
             return
         at = rows.at
-        self._writer.append("tx", {
-            "start_ns": batch.column("ts")[at], "duration_ns": 0,
-            "name": self.strings.names(batch.column("name")[at], ""),
-            "process_id": self._process(pid, at, tid), "thread_id": tid[at], "task_id": 0,
-            "domain": self.strings.names(batch.column("cat")[at], ""), "style": "Mark",
-            "args": rows.args(self._flavour.keys),
-        })
+        self._writer.append(
+            "tx",
+            {
+                "start_ns": batch.column("ts")[at],
+                "duration_ns": 0,
+                "name": self.strings.names(batch.column("name")[at], ""),
+                "process_id": self._process(pid, at, tid),
+                "thread_id": tid[at],
+                "task_id": 0,
+                "domain": self.strings.names(batch.column("cat")[at], ""),
+                "style": "Mark",
+                "args": rows.args(self._flavour.keys),
+            },
+        )
         self._tally.written(len(at))
 
     def _memory(self, batch: Batch, at: Int64s, pid: Int64s, tid: Int64s) -> None:
         rows = Rows(batch, at, self.strings)
-        self._writer.append("memory", {
-            "start_ns": batch.column("ts")[at], "process_id": self._process(pid, at, tid), "thread_id": tid[at],
-            **memory(rows), "args": rows.args(self._flavour.keys),
-        })
+        self._writer.append(
+            "memory",
+            {
+                "start_ns": batch.column("ts")[at],
+                "process_id": self._process(pid, at, tid),
+                "thread_id": tid[at],
+                **memory(rows),
+                "args": rows.args(self._flavour.keys),
+            },
+        )
         self._tally.written(len(at))
 
     def _add_flows(self, batch: Batch, at: Int64s, pid: Int64s, tid: Int64s) -> None:
@@ -263,12 +334,20 @@ class Engine:
         self._tally.dropped("flow_without_id", without)
         events = FlowEvents(
             identity=identity_of(category, name, kind, number, np.where(local, pid[at], 0)),
-            link_id=number, ts=batch.column("ts")[at], process=self._numbers.keys(pid[at]), thread=tid[at],
-            phase=phase, category=np.where(category < 0, name, category).astype(np.int32), follows=follows)
+            link_id=number,
+            ts=batch.column("ts")[at],
+            process=self._numbers.keys(pid[at]),
+            thread=tid[at],
+            phase=phase,
+            category=np.where(category < 0, name, category).astype(np.int32),
+            follows=follows,
+        )
         self._flows.add(events.take(kind != NONE) if without else events)
 
     def _counters(self, batch: Batch, pid: Int64s, at: Int64s) -> None:
-        """Each number in a counter's args is a series; a counter with an id has it in its name, as Chrome shows it."""
+        """Each number in a counter's args is a series; a counter with an id has it in its name, as Chrome
+        shows it.
+        """
         rows = batch.column("series_rows")
         keep = np.zeros(batch.rows, np.bool_)
         keep[at] = True
@@ -281,16 +360,24 @@ class Engine:
         kind, number = batch.column("id_kind")[rows], batch.column("id")[rows]
         name: Any = self.strings.names(batch.column("name")[rows], "")
         if (kind != NONE).any():
-            texts = [text if k == NONE else f"{text}[{self.strings.text(i) if k in _STRING_KINDS else i}]"
-                     for text, k, i in zip(name.to_pylist(), kind.tolist(), number.tolist(), strict=True)]
+            texts = [
+                text if k == NONE else f"{text}[{self.strings.text(i) if k in _STRING_KINDS else i}]"
+                for text, k, i in zip(name.to_pylist(), kind.tolist(), number.tolist(), strict=True)
+            ]
             name = pa.array(texts, pa.string())
         series = batch.column("series_keys")[chosen]
-        self._writer.append("counter", {
-            "start_ns": batch.column("ts")[rows], "name": name, "process_id": self._process(pid, rows),
-            "series": self.strings.names(series), "value": batch.column("series_values")[chosen],
-            "domain": self.strings.names(batch.column("cat")[rows], ""),
-            "args": Rows(batch, rows, self.strings).args({}),
-        })
+        self._writer.append(
+            "counter",
+            {
+                "start_ns": batch.column("ts")[rows],
+                "name": name,
+                "process_id": self._process(pid, rows),
+                "series": self.strings.names(series),
+                "value": batch.column("series_values")[chosen],
+                "domain": self.strings.names(batch.column("cat")[rows], ""),
+                "args": Rows(batch, rows, self.strings).args({}),
+            },
+        )
         self._tally.written(len(rows))
 
     def _samples(self, batch: Batch, at: Int64s, pid: Int64s, tid: Int64s) -> None:
@@ -300,7 +387,8 @@ class Engine:
             kind, number = int(batch.column("id_kind")[i]), int(batch.column("id")[i])
             profile = f"{kind}:{number}"
             name = self.strings.text(int(batch.column("name")[i]))
-            if not self._profiles.v8_event(name, int(batch.column("ts")[i]), int(pid[i]), int(tid[i]), profile, args):
+            place = Place(int(batch.column("ts")[i]), int(pid[i]), int(tid[i]))
+            if not self._profiles.v8_event(name, place, profile, args):
                 others.append(i)
         if others:  # samples of no profile: marks
             self._marks(batch, np.array(others, np.int64), pid, tid)
@@ -313,5 +401,3 @@ def _phase_code(letter: str) -> str:
     if letter == "\0":
         return "event_without_phase"
     return f"phase_{letter}" if letter.isascii() and letter.isalnum() else f"phase_x{ord(letter):02x}"
-
-

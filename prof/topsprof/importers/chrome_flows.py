@@ -20,7 +20,9 @@ _START_ROWS = 8_000_000
 
 @dataclass
 class FlowEvents:
-    """Flow events as columns, in file order. `identity` mixes category, name and id: equal for the events of one flow."""
+    """Flow events as columns, in file order. `identity` mixes category, name and id: equal for the events
+    of one flow.
+    """
 
     identity: Int64s
     link_id: Int64s
@@ -29,7 +31,9 @@ class FlowEvents:
     thread: Int64s
     phase: Bytes8
     category: Int32s
-    follows: Bools  # binds to the next slice on its thread rather than to the one around it (an f without bp: "e")
+    follows: (
+        Bools  # binds to the next slice on its thread rather than to the one around it (an f without bp: "e")
+    )
 
     def __len__(self) -> int:
         return len(self.ts)
@@ -40,7 +44,9 @@ class FlowEvents:
 
 
 def identity_of(*columns: npt.NDArray[np.generic]) -> Int64s:
-    """One number for each combination of values: 64 bits mixed, so equal numbers mean equal values for all purposes."""
+    """One number for each combination of values: 64 bits mixed, so equal numbers mean equal values for all
+    purposes.
+    """
     mixed = np.zeros(len(columns[0]), np.uint64)
     for column in columns:
         mixed = (mixed ^ column.astype(np.int64).view(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
@@ -53,8 +59,9 @@ def identity_of(*columns: npt.NDArray[np.generic]) -> Int64s:
 def link(events: FlowEvents) -> tuple[Int64s, Int64s, Int64s]:
     """(sources, targets, alone): indices of linked events, and those that nothing links to.
 
-    Within one flow, by time: each s or t leads to the t or f after it; a new s begins the flow anew. Where clocks
-    disagree an f may stand before its s: an f that nothing leads to and the s after it that leads nowhere belong together.
+    Within one flow, by time: each s or t leads to the t or f after it; a new s begins the flow anew. Where
+    clocks disagree an f may stand before its s: an f that nothing leads to and the s after it that leads
+    nowhere belong together.
     """
     order = np.lexsort((events.ts, events.identity))
     # at one instant s comes before t and t before f
@@ -86,7 +93,9 @@ class FlowPool:
         self._tally = tally
         self._strings = strings
         self._parts: list[FlowEvents] = []
-        self._starts: list[tuple[Int64s, Int64s, Int64s]] = []  # process, thread, start of slices, for `follows`
+        self._starts: list[
+            tuple[Int64s, Int64s, Int64s]
+        ] = []  # process, thread, start of slices, for `follows`
         self._start_rows = 0
 
     def add(self, events: FlowEvents) -> None:
@@ -95,21 +104,33 @@ class FlowPool:
             self._parts.append(events)
 
     def add_starts(self, process: Int64s, thread: Int64s, start: Int64s) -> None:
-        """Where slices begin. Beyond _START_ROWS of them, flows that bind to the next slice keep their own time."""
+        """Where slices begin. Beyond _START_ROWS of them, flows that bind to the next slice keep their own
+        time.
+        """
         if self._start_rows < _START_ROWS:
             self._starts.append((process, thread, start))
             self._start_rows += len(start)
 
-    def finish(self) -> None:
-        """Link everything."""
+    def finish(self, hosts: dict[int, int]) -> None:
+        """Link everything. `hosts`: keys of pids that stand for devices -> key of the process that their
+        rows belong to.
+        """
         if not self._parts:
             return
-        events = FlowEvents(*(np.concatenate([getattr(part, field.name) for part in self._parts])
-                              for field in fields(FlowEvents)))
+        events = FlowEvents(
+            *(
+                np.concatenate([getattr(part, field.name) for part in self._parts])
+                for field in fields(FlowEvents)
+            )
+        )
         self._parts.clear()
+        for device, host in hosts.items():
+            events.process[events.process == device] = host
         source, target, alone = link(events)
         late = int((events.ts[source] > events.ts[target]).sum())
-        self._tally.moved("flow_ends_before_it_starts", late, "clocks of the two ends disagree; the links are kept")
+        self._tally.moved(
+            "flow_ends_before_it_starts", late, "clocks of the two ends disagree; the links are kept"
+        )
         starts = int((events.phase[alone] == START).sum())
         self._tally.unsupported("flow_start_alone", starts, "nothing to link; the slices are kept")
         self._tally.unsupported("flow_end_alone", len(alone) - starts, "nothing to link; the slices are kept")
@@ -117,18 +138,25 @@ class FlowPool:
             return
         target_ns = self._bound(events, target)
         kind = events.category[source]
-        self._writer.append("link", {
-            "kind": self._strings.names(kind, "flow"),
-            "link_id": events.link_id[source],
-            "source_process_id": events.process[source], "source_thread_id": events.thread[source],
-            "source_ns": events.ts[source],
-            "target_process_id": events.process[target], "target_thread_id": events.thread[target],
-            "target_ns": target_ns,
-        })
+        self._writer.append(
+            "link",
+            {
+                "kind": self._strings.names(kind, "flow"),
+                "link_id": events.link_id[source],
+                "source_process_id": events.process[source],
+                "source_thread_id": events.thread[source],
+                "source_ns": events.ts[source],
+                "target_process_id": events.process[target],
+                "target_thread_id": events.thread[target],
+                "target_ns": target_ns,
+            },
+        )
         self._tally.written(len(source))
 
     def _bound(self, events: FlowEvents, target: Int64s) -> Int64s:
-        """When each link arrives: at the event, or at the begin of the next slice of the thread where it binds to that."""
+        """When each link arrives: at the event, or at the begin of the next slice of the thread where it
+        binds to that.
+        """
         ts: Int64s = events.ts[target].copy()
         follows = np.flatnonzero(events.follows[target])
         if not len(follows) or not self._starts:

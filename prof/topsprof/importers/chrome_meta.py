@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from tops_kit.session import SessionWriter
 
 _GPU_LABEL = re.compile(r"[A-Za-z]+ ?\d+")
-_KEPT_BYTES = 4096
-_NO_ATTRIBUTE = frozenset(("samples", "stackFrames", "traceEvents", "deviceProperties", "distributedInfo",
-                           "file_info", "systemTraceEvents"))
+KEPT_BYTES = 4096
+"""Longer values beside the events are not kept, except those of READ_KEYS, which go to tables."""
+READ_KEYS = frozenset(
+    ("samples", "stackFrames", "deviceProperties", "distributedInfo", "host_name", "baseTimeNanoseconds")
+)
 
 
 def parse(text: bytes) -> Any:
@@ -57,7 +59,9 @@ class Track:
 
 
 class Metadata:
-    """Collects M events of a file, in any order and place, and writes the tables process, thread, stream and device."""
+    """Collects M events of a file, in any order and place, and writes the tables process, thread, stream
+    and device.
+    """
 
     def __init__(self, writer: SessionWriter, options: ImportOptions, tally: Tally, numbers: Numbers) -> None:
         self._writer = writer
@@ -92,17 +96,25 @@ class Metadata:
         else:
             process.more[name] = values
 
-    def finish(self, top: dict[str, Any], hosts: set[int], devices: set[tuple[int, int, int]],
-               host_pid: int | None, threads: set[tuple[int, int]]) -> None:
+    def finish(
+        self,
+        top: dict[str, Any],
+        hosts: set[int],
+        devices: set[tuple[int, int, int]],
+        host_pid: int | None,
+        threads: set[tuple[int, int]],
+    ) -> None:
         """Write the tables.
 
-        `hosts` are pids with rows of their own, `devices` (pid, device, stream) of device rows, `host_pid` the process to
-        which the devices belong, `threads` (pid, tid) with rows.
+        `hosts` are pids with rows of their own, `devices` (pid, device, stream) of device rows, `host_pid`
+        the process to which the devices belong, `threads` (pid, tid) with rows.
         """
         self._attributes(top)
         named = self._numbers.named
         device_pids = {pid for pid, _, _ in devices} - hosts
-        wanted = sorted(hosts | {pid for pid in self.processes if pid not in device_pids and not self._empty_device(pid)})
+        wanted = sorted(
+            hosts | {pid for pid in self.processes if pid not in device_pids and not self._empty_device(pid)}
+        )
         distributed = top.get("distributedInfo")
         if not isinstance(distributed, dict):
             distributed = {}
@@ -115,24 +127,39 @@ class Metadata:
             track = self.processes.get(pid, Track())
             own = pid == host_pid or len(hosts) == 1
             args = {**track.more, **({"distributedInfo": distributed} if own and distributed else {})}
-            rows.append({
-                "process_id": self._numbers.key(pid), "pid": pid if pid not in named else None,
-                "name": track.name or named.get(pid), "rank": rank if own else None,
-                "host": _text(top.get("host_name")) if own else None,
-                "sort_index": track.sort_index, "labels": ", ".join(track.labels) or None,
-                "args": json.dumps(args, ensure_ascii=False) if args else None,
-            })
+            rows.append(
+                {
+                    "process_id": self._numbers.key(pid),
+                    "pid": pid if pid not in named else None,
+                    "name": track.name or named.get(pid),
+                    "rank": rank if own else None,
+                    "host": _text(top.get("host_name")) if own else None,
+                    "sort_index": track.sort_index,
+                    "labels": ", ".join(track.labels) or None,
+                    "args": json.dumps(args, ensure_ascii=False) if args else None,
+                }
+            )
         self._append("process", rows)
-        self._append("thread", [
-            {"process_id": self._numbers.key(pid), "thread_id": tid, "name": track.name or named.get(tid),
-             "sort_index": track.sort_index}
-            for (pid, tid), track in sorted(self._threads_with_names(threads, named).items())
-            if pid not in device_pids and not self._empty_device(pid, hosts)])
+        self._append(
+            "thread",
+            [
+                {
+                    "process_id": self._numbers.key(pid),
+                    "thread_id": tid,
+                    "name": track.name or named.get(tid),
+                    "sort_index": track.sort_index,
+                }
+                for (pid, tid), track in sorted(self._threads_with_names(threads, named).items())
+                if pid not in device_pids and not self._empty_device(pid, hosts)
+            ],
+        )
         owner = self._numbers.key(host_pid) if host_pid is not None else None
         self._streams(devices, owner)
         self._devices(top, devices, owner)
 
-    def _threads_with_names(self, threads: set[tuple[int, int]], named: dict[int, str]) -> dict[tuple[int, int], Track]:
+    def _threads_with_names(
+        self, threads: set[tuple[int, int]], named: dict[int, str]
+    ) -> dict[tuple[int, int], Track]:
         known = dict(self.threads)
         for pid, tid in threads:
             known.setdefault((pid, tid), Track(named.get(tid)))
@@ -141,31 +168,57 @@ class Metadata:
     def _empty_device(self, pid: int, hosts: set[int] | frozenset[int] = frozenset()) -> bool:
         """Whether the pid only stands for a device, as Kineto names every GPU of the machine."""
         track = self.processes.get(pid)
-        return pid not in hosts and track is not None and pid < 1 << 16 and \
-            any(_GPU_LABEL.fullmatch(label) for label in track.labels)
+        return (
+            pid not in hosts
+            and track is not None
+            and pid < 1 << 16
+            and any(_GPU_LABEL.fullmatch(label) for label in track.labels)
+        )
 
     def _streams(self, devices: set[tuple[int, int, int]], owner: int | None) -> None:
-        self._append("stream", [
-            {"process_id": self._numbers.key(pid) if owner is None else owner, "device_id": device, "stream_id": stream,
-             "name": track.name, "sort_index": track.sort_index}
-            for pid, device, stream in sorted(devices)
-            for track in (self.threads.get((pid, stream), Track()),)])
+        self._append(
+            "stream",
+            [
+                {
+                    "process_id": self._numbers.key(pid) if owner is None else owner,
+                    "device_id": device,
+                    "stream_id": stream,
+                    "name": track.name,
+                    "sort_index": track.sort_index,
+                }
+                for pid, device, stream in sorted(devices)
+                for track in (self.threads.get((pid, stream), Track()),)
+            ],
+        )
 
     def _devices(self, top: dict[str, Any], devices: set[tuple[int, int, int]], owner: int | None) -> None:
         properties = top.get("deviceProperties")
-        listed = [entry for entry in properties if isinstance(entry, dict)] if isinstance(properties, list) else []
+        listed = (
+            [entry for entry in properties if isinstance(entry, dict)] if isinstance(properties, list) else []
+        )
         used = sorted({(pid, device) for pid, device, _ in devices})
-        keys = {self._numbers.key(pid) if owner is None else owner for pid, _ in used} or ({owner} if owner is not None else set())
+        keys = {self._numbers.key(pid) if owner is None else owner for pid, _ in used} or (
+            {owner} if owner is not None else set()
+        )
         rows = []
         known = {integer(entry.get("id")) for entry in listed}
         for key in sorted(keys):
             for entry in listed:
                 number = integer(entry.get("id"))
                 if number is not None:
-                    rows.append({"process_id": key, "device_id": number, "name": _text(entry.get("name")),
-                                 "kind": _kind(entry), "properties": json.dumps(entry, ensure_ascii=False)})
-            rows += [{"process_id": key, "device_id": device, "name": None, "kind": None, "properties": None}
-                     for device in sorted({device for _, device in used} - known)]
+                    rows.append(
+                        {
+                            "process_id": key,
+                            "device_id": number,
+                            "name": _text(entry.get("name")),
+                            "kind": _kind(entry),
+                            "properties": json.dumps(entry, ensure_ascii=False),
+                        }
+                    )
+            rows += [
+                {"process_id": key, "device_id": device, "name": None, "kind": None, "properties": None}
+                for device in sorted({device for _, device in used} - known)
+            ]
         self._append("device", rows)
 
     def _append(self, table: str, rows: list[dict[str, Any]]) -> None:
@@ -176,12 +229,8 @@ class Metadata:
         """What the trace says of itself, where it isn't big."""
         kept: dict[str, Any] = {}
         for key, value in top.items():
-            if key in _NO_ATTRIBUTE:
-                continue
-            if len(json.dumps(value)) <= _KEPT_BYTES:
+            if key not in READ_KEYS:
                 kept[key] = value
-            else:
-                self._tally.unsupported(f"metadata_{key}", 1, "too long to be kept")
         base = integer(top.get("baseTimeNanoseconds"))
         if base is not None:
             self._writer.set_attribute("time_origin_ns", base)

@@ -1,13 +1,15 @@
 """Begin and end events into ranges, per track, also where some are missing, unordered or named otherwise.
 
-A track is a thread (B and E) or an id (async events). Order is by time, then by place in the file. The usual case, where
-everything matches, is done for all tracks at once; a track with anything odd in it goes through `_careful`, event by event.
+A track is a thread (B and E) or an id (async events). Order is by time, then by place in the file. The
+usual case, where everything matches, is done for all tracks at once; a track with anything odd in it goes
+through `_careful`, event by event.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +40,9 @@ class _Found:
 
 
 def pair(track: Int64s, ts: Int64s, begins: Bools, name: Int32s) -> Pairs:
-    """Match begins (`begins` true) and ends. `name` is an id, -1 where an event has none; events are in file order."""
+    """Match begins (`begins` true) and ends. `name` is an id, -1 where an event has none; events are in
+    file order.
+    """
     order = np.lexsort((ts, track))  # stable: ties stay in file order
     begins_sorted, track_sorted = begins[order], track[order]
     step = np.where(begins_sorted, 1, -1)
@@ -70,25 +74,29 @@ def pair(track: Int64s, ts: Int64s, begins: Bools, name: Int32s) -> Pairs:
     kept = fine[closed]
     found = _Found()
     for one in np.flatnonzero(odd):
-        at = order[first[one]:first[one] + lengths[one]]
+        at = order[first[one] : first[one] + lengths[one]]
         _careful(at, ts[at], begins[at], name[at], found)
     return Pairs(
         np.concatenate((begin[kept], np.array(found.begin, np.int64))),
         np.concatenate((end[kept], np.array(found.end, np.int64))),
         np.concatenate((order[by_depth[b & ~follows & fine]], np.array(found.open_begin, np.int64))),
-        np.array(found.lone_end, np.int64), found.renamed, found.skipped)
+        np.array(found.lone_end, np.int64),
+        found.renamed,
+        found.skipped,
+    )
 
 
 def _careful(at: Int64s, ts: Int64s, begins: Bools, name: Int32s, found: _Found) -> None:
-    """One track, in order of time. Events of one instant: ends of what was open before come first, an end closes a begin
-    of the same instant only if it comes after it in the file and has its name (or none)."""
+    """One track, in order of time. Events of one instant: ends of what was open before come first, an end
+    closes a begin of the same instant only if it comes after it in the file and has its name (or none).
+    """
     stack: list[int] = []
     names = name.tolist()
     is_begin = begins.tolist()
     index = at.tolist()
     bounds = np.flatnonzero(np.diff(ts, prepend=ts[0] - 1)).tolist()
     bounds.append(len(index))
-    for low, high in zip(bounds[:-1], bounds[1:], strict=True):
+    for low, high in pairwise(bounds):
         group: Sequence[int] = range(low, high)
         if high - low > 1:
             group = _instant(group, is_begin, names, len(stack))

@@ -6,7 +6,7 @@ Both are small beside the events, so they are read as JSON values.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from topsprof.importers.base import Tally
 from topsprof.importers.chrome_meta import integer
@@ -18,6 +18,14 @@ if TYPE_CHECKING:
 Frame = tuple[int | None, str, str | None, int | None]
 
 
+class Place(NamedTuple):
+    """When and where: ns, pid and tid of the trace."""
+
+    ts: int
+    pid: int
+    tid: int
+
+
 class Profiles:
     """Collects samples and frames of a file; `finish` writes the tables sample and stack."""
 
@@ -27,11 +35,12 @@ class Profiles:
         self._numbers = numbers
         self.processes: set[int] = set()  # pids with samples
         self._stack_ids: dict[Frame, int] = {}
-        self._samples: dict[str, list[Any]] = {name: [] for name in
-                                               ("start_ns", "process_id", "thread_id", "stack_id", "weight", "unit")}
+        self._samples: dict[str, list[Any]] = {
+            name: [] for name in ("start_ns", "process_id", "thread_id", "stack_id", "weight", "unit")
+        }
         self._v8: dict[tuple[int, str], _V8Profile] = {}
 
-    def v8_event(self, name: str, ts: int, pid: int, tid: int, profile_id: str, args: str | None) -> bool:
+    def v8_event(self, name: str, place: Place, profile_id: str, args: str | None) -> bool:
         """A P event; False when it is none of V8's profiler."""
         if name not in ("Profile", "ProfileChunk"):
             return False
@@ -41,16 +50,18 @@ class Profiles:
             return False
         if not isinstance(data, dict):
             return False
-        profile = self._v8.setdefault((pid, profile_id), _V8Profile(pid))
+        profile = self._v8.setdefault((place.pid, profile_id), _V8Profile(place.pid))
         if name == "Profile":
-            profile.thread = tid
+            profile.thread = place.tid
             start = integer(data.get("startTime"))
-            profile.time_ns = ts if start is None else start * 1000
+            profile.time_ns = place.ts if start is None else start * 1000
         profile.chunk(data)
         return True
 
     def finish(self, samples: Any, frames: Any, scale_ns: int = 1000) -> None:
-        """Write everything. `samples` and `frames` are the values of those keys beside the events (None: there are none)."""
+        """Write everything. `samples` and `frames` are the values of those keys beside the events (None:
+        there are none).
+        """
         for profile in self._v8.values():
             lost = profile.write(self)
             self._tally.dropped("sample_of_unknown_node", lost)
@@ -60,18 +71,29 @@ class Profiles:
             self._writer.append("sample", self._samples)
             self._tally.written(len(self._samples["start_ns"]))
             keys = list(self._stack_ids)
-            self._writer.append("stack", {
-                "stack_id": list(self._stack_ids.values()), "parent_id": [key[0] for key in keys],
-                "name": [key[1] for key in keys], "file": [key[2] for key in keys], "line": [key[3] for key in keys]})
+            self._writer.append(
+                "stack",
+                {
+                    "stack_id": list(self._stack_ids.values()),
+                    "parent_id": [key[0] for key in keys],
+                    "name": [key[1] for key in keys],
+                    "file": [key[2] for key in keys],
+                    "line": [key[3] for key in keys],
+                },
+            )
 
     def frame(self, parent: int | None, name: str, file: str | None, line: int | None) -> int:
         """The id of a frame under its caller."""
         return self._stack_ids.setdefault((parent, name, file, line), len(self._stack_ids) + 1)
 
-    def sample(self, ts: int, pid: int, tid: int, stack: int, weight: float, unit: str) -> None:
+    def sample(self, place: Place, stack: int, weight: float, unit: str) -> None:
         """One sample."""
-        self.processes.add(pid)
-        for column, value in zip(self._samples.values(), (ts, self._numbers.key(pid), tid, stack, weight, unit), strict=True):
+        self.processes.add(place.pid)
+        for column, value in zip(
+            self._samples.values(),
+            (place.ts, self._numbers.key(place.pid), place.tid, stack, weight, unit),
+            strict=True,
+        ):
             column.append(value)
 
     def _section(self, samples: Any, frames: dict[str, Any], scale_ns: int) -> None:
@@ -92,7 +114,7 @@ class Profiles:
                 weight = float(entry.get("weight", 1))
             except (TypeError, ValueError):
                 weight = 1.0
-            self.sample(ts, pid, tid, stack, weight, "samples")
+            self.sample(Place(ts, pid, tid), stack, weight, "samples")
         self._tally.dropped("sample_without_stack", lost)
 
     def _stack(self, key: Any, frames: dict[str, Any], known: dict[str, int | None]) -> int | None:
@@ -114,7 +136,9 @@ class Profiles:
             at = None if above is None else str(above)
         for name in reversed(path):
             entry = frames[name]
-            parent = known[name] = self.frame(parent, str(entry.get("name", "")), _string(entry.get("category")), None)
+            parent = known[name] = self.frame(
+                parent, str(entry.get("name", "")), _string(entry.get("category")), None
+            )
         return parent
 
 
@@ -161,7 +185,7 @@ class _V8Profile:
                 lost += 1
                 continue
             ahead = self._deltas[i + 1] * 1000 if i + 1 < len(self._deltas) else 0.0
-            profiles.sample(ts, self.pid, self.thread, stack, max(ahead, 0.0), "ns")
+            profiles.sample(Place(ts, self.pid, self.thread), stack, max(ahead, 0.0), "ns")
         return lost
 
     def _stack(self, number: int, stacks: dict[int, int], profiles: Profiles) -> int | None:
@@ -179,8 +203,12 @@ class _V8Profile:
             frame = self._nodes[one].get("callFrame")
             frame = frame if isinstance(frame, dict) else {}
             line = integer(frame.get("lineNumber"))
-            parent = stacks[one] = profiles.frame(parent, str(frame.get("functionName") or "(anonymous)"),
-                                                  _string(frame.get("url")), None if line is None or line < 0 else line + 1)
+            parent = stacks[one] = profiles.frame(
+                parent,
+                str(frame.get("functionName") or "(anonymous)"),
+                _string(frame.get("url")),
+                None if line is None or line < 0 else line + 1,
+            )
         return parent
 
 

@@ -19,12 +19,16 @@ POOL_ROWS = 2_000_000
 
 
 class RangePool:
-    """Pairs begins and ends once enough have come, so that order in the file matters little and memory stays bounded.
+    """Pairs begins and ends once enough have come, so that order in the file matters little and memory
+    stays bounded.
 
-    Columns of the events: ts, track (identity of thread or id), process, thread, name, category, begins, args.
+    Columns of the events: ts, track (identity of thread or id), process, thread, name, category, begins,
+    args.
     """
 
-    def __init__(self, writer: SessionWriter, tally: Tally, strings: Strings, *, style: str, pool_rows: int = POOL_ROWS) -> None:
+    def __init__(
+        self, writer: SessionWriter, tally: Tally, strings: Strings, *, style: str, pool_rows: int = POOL_ROWS
+    ) -> None:
         self._writer = writer
         self._tally = tally
         self._strings = strings
@@ -52,28 +56,43 @@ class RangePool:
             self._pair(final=True)
 
     def _pair(self, *, final: bool) -> None:
-        events = {name: pa.concat_arrays([part["args"] for part in self._parts]) if name == "args"
-                  else np.concatenate([part[name] for part in self._parts]) for name in self._parts[0]}
+        events = {
+            name: pa.concat_arrays([part["args"] for part in self._parts])
+            if name == "args"
+            else np.concatenate([part[name] for part in self._parts])
+            for name in self._parts[0]
+        }
         self._parts.clear()
         ts = events["ts"]
         now = np.ones(len(ts), np.bool_)
         if not final:  # leave the last quarter, in time, for what may still come out of order
             now = ts <= np.partition(ts, len(ts) * 3 // 4)[len(ts) * 3 // 4]
         index = np.flatnonzero(now)
-        found = pair(track_numbers(events["track"][index]), ts[index], events["begins"][index], events["name"][index])
+        found = pair(
+            track_numbers(events["track"][index]), ts[index], events["begins"][index], events["name"][index]
+        )
         begin, end = index[found.begin], index[found.end]
         self._write(events, begin, end)
-        self._tally.repaired("end_of_another_name", found.renamed, "it closed the innermost range of its thread or id")
-        self._tally.repaired("begin_closed_by_outer_end", found.skipped, "the range ended with the one around it")
+        self._tally.repaired(
+            "end_of_another_name", found.renamed, "it closed the innermost range of its thread or id"
+        )
+        self._tally.repaired(
+            "begin_closed_by_outer_end", found.skipped, "the range ended with the one around it"
+        )
         self._tally.dropped("end_without_begin", len(found.lone_end))
         open_begin = index[found.open_begin]
         if final:
-            self._tally.repaired("begin_without_end", len(open_begin), "the range lasts to the end of the trace")
+            self._tally.repaired(
+                "begin_without_end", len(open_begin), "the range lasts to the end of the trace"
+            )
             self._write(events, open_begin, None)
             self._rows = 0
             return
         later = np.sort(np.concatenate((open_begin, np.flatnonzero(~now))))
-        left = {name: column.take(pa.array(later)) if name == "args" else column[later] for name, column in events.items()}
+        left = {
+            name: column.take(pa.array(later)) if name == "args" else column[later]
+            for name, column in events.items()
+        }
         self._rows = len(later)
         if self._rows > self._pool_rows * 3 // 4:
             self._pool_rows *= 2  # very many stay open: don't pair them again and again
@@ -90,11 +109,18 @@ class RangePool:
             name = np.where(name < 0, events["name"][end], name)
             category = np.where(category < 0, events["category"][end], category)
         columns = {
-            "start_ns": start, "duration_ns": np.maximum(stop - start, 0), "name": self._strings.names(name, ""),
-            "process_id": events["process"][begin], "thread_id": events["thread"][begin],
-            "domain": self._strings.names(category, ""), "style": self._style, "task_id": 0,
-            "args": _united(events["args"].take(pa.array(begin)),
-                            None if end is None else events["args"].take(pa.array(end))),
+            "start_ns": start,
+            "duration_ns": np.maximum(stop - start, 0),
+            "name": self._strings.names(name, ""),
+            "process_id": events["process"][begin],
+            "thread_id": events["thread"][begin],
+            "domain": self._strings.names(category, ""),
+            "style": self._style,
+            "task_id": 0,
+            "args": _united(
+                events["args"].take(pa.array(begin)),
+                None if end is None else events["args"].take(pa.array(end)),
+            ),
         }
         if end is None:
             columns["unfinished"] = True
@@ -113,6 +139,7 @@ def _united(first: pa.StringArray, second: pa.StringArray | None) -> pa.StringAr
     if first.null_count == len(first):
         return second
     both = pc.and_(pc.is_valid(first), pc.is_valid(second))
-    joined = pc.binary_join_element_wise(pc.utf8_slice_codeunits(first, 0, -1), pc.utf8_slice_codeunits(second, 1), ",")
+    joined = pc.binary_join_element_wise(
+        pc.utf8_slice_codeunits(first, 0, -1), pc.utf8_slice_codeunits(second, 1), ","
+    )
     return pc.if_else(both, joined, pc.coalesce(first, second))
-

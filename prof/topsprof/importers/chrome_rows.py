@@ -1,4 +1,6 @@
-"""Turning events into rows of the session's tables: process numbers, args, and what an import carries along."""
+"""Turning events into rows of the session's tables: process numbers, args, and what an import carries
+along.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ NAMED_BASE = 1 << 40
 
 
 class Numbers:
-    """Numbers of processes and threads of one file, and the names of those that have no number of their own."""
+    """Numbers of processes and threads of one file, and the names of those that have no number of their
+    own.
+    """
 
     def __init__(self, options: ImportOptions, strings: Strings) -> None:
         self._options = options
@@ -27,16 +31,18 @@ class Numbers:
         self._named: dict[int, int] = {}
         self._keys: dict[int, int] = {}
 
+        self.missing = 0  # the pid of events that state none
+
     @property
     def named(self) -> dict[int, str]:
         """Number -> name of what the trace calls by a name."""
         return {number: self._strings.text(string) for string, number in self._named.items()}
 
-    def plain(self, values: Int64s, kinds: Bytes8) -> Int64s:
-        """pid or tid columns as numbers: names get one each, nothing is 0."""
+    def plain(self, values: Int64s, kinds: Bytes8, missing: int = 0) -> Int64s:
+        """pid or tid columns as numbers: names get one each, nothing is `missing`."""
         if (kinds == 1).all():
             return values
-        numbers = np.where(kinds == NONE, 0, values)
+        numbers = np.where(kinds == NONE, missing, values)
         for string in np.unique(values[kinds == STRING]).tolist():
             number = self._named.setdefault(string, NAMED_BASE + len(self._named))
             numbers[(kinds == STRING) & (values == string)] = number
@@ -133,13 +139,18 @@ class Rows:
         return pa.array(values, pa.string()).dictionary_encode().take(pa.array(inverse))
 
     def args(self, kinds: dict[str, str]) -> pa.StringArray:
-        """The JSON objects of what no column took: the args without a column, and those columns that were not asked for.
+        """The JSON objects of what no column took: the args without a column, and those columns that were
+        not asked for.
 
         `kinds` are the kinds of the wanted keys. Call it last.
         """
         rest = self.batch.rest(self.at)
-        pieces = [piece for key in self.batch.keys if key not in self._used
-                  if (piece := self._piece(key, kinds[key])) is not None]
+        pieces = [
+            piece
+            for key in self.batch.keys
+            if key not in self._used
+            if (piece := self._piece(key, kinds[key])) is not None
+        ]
         if not pieces:
             return rest
         inner = pc.utf8_slice_codeunits(rest, 1, -1)
@@ -176,4 +187,3 @@ def _json_text(text: str) -> str:
             return json.dumps(text)
         return text
     return json.dumps(text)
-

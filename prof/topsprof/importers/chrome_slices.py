@@ -2,32 +2,57 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from topsprof.importers.base import ImportOptions, Tally
+from topsprof.importers.base import Tally
+from topsprof.importers.chrome_flows import identity_of
+from topsprof.importers.chrome_pairs import track_numbers
 from topsprof.importers.chrome_rows import Numbers, Rows, distinct
 from topsprof.importers.chrome_steps import StepWindow
+from topsprof.importers.kineto_stacks import OperatorStacks
 from topsprof.importers.kineto_tables import DEVICE_TABLES, MAKERS, STEP, table_of
-from topsprof.importers.scan import ABSENT, GIVEN, Batch, Bools, Int64s, Strings
+from topsprof.importers.nesting import ROUNDING_NS, Nested, nest
+from topsprof.importers.scan import ABSENT, GIVEN, Batch, Bools, Int32s, Int64s, Strings
 
 if TYPE_CHECKING:
     from tops_kit.session import SessionWriter
 
 _TABLES: Final = ("tx", "op", "api", "kernel", "memcpy", "memset", "sync", "python", "overhead", "step")
 _STEP: Final = _TABLES.index("step")
+_OP: Final = _TABLES.index("op")
+_PYTHON: Final = _TABLES.index("python")
 _PENDING_ROWS: Final = 1 << 20
+
+
+@dataclass(frozen=True)
+class _Events:
+    """A batch with what has been made of its columns: numbers of processes and threads, durations."""
+
+    batch: Batch
+    pid: Int64s
+    tid: Int64s
+    duration: Int64s
 
 
 class Slices:
     """Writes X events, and remembers which processes, threads and devices have rows."""
 
-    def __init__(self, writer: SessionWriter, options: ImportOptions, tally: Tally, strings: Strings, numbers: Numbers,
-                 keys: dict[str, str], window: StepWindow | None, *, kineto: bool) -> None:
+    def __init__(
+        self,
+        writer: SessionWriter,
+        tally: Tally,
+        strings: Strings,
+        numbers: Numbers,
+        *,
+        keys: dict[str, str],
+        window: StepWindow | None,
+        kineto: bool,
+    ) -> None:
         self._writer = writer
-        self._options = options
         self._tally = tally
         self._strings = strings
         self._numbers = numbers
@@ -37,9 +62,10 @@ class Slices:
         self._class = np.zeros(0, np.int8)  # by string id, as a category: index into _TABLES
         self._step = np.full(0, -1, np.int64)  # by string id, as a name: number of the step it names, else -1
         self._device_annotation = np.zeros(0, np.bool_)  # by string id, as a category
-        self._pending: list[tuple[str, Rows, Int64s, Int64s]] = []  # device rows that came before any host row
+        self._stacks = OperatorStacks(strings)
+        self._pending: list[tuple[str, Rows, _Events]] = []  # device rows that came before any host row
         self._pending_rows = 0
-        self.host_pid: int | None = None
+        self.host_pid: int | None = None  # the process that device rows belong to: the first with host rows
         self.hosts: set[int] = set()  # pids with host rows
         self.threads: set[tuple[int, int]] = set()
         self.devices: set[tuple[int, int, int]] = set()  # pid, device, stream of device rows
@@ -48,12 +74,16 @@ class Slices:
         """The process_id of each pid, which from now on counts as a process with rows."""
         self.hosts.update(distinct(pid))
         if tid is not None and len(pid):
-            heads = np.flatnonzero((np.diff(pid, prepend=~pid[:1]) != 0) | (np.diff(tid, prepend=~tid[:1]) != 0))
+            heads = np.flatnonzero(
+                (np.diff(pid, prepend=~pid[:1]) != 0) | (np.diff(tid, prepend=~tid[:1]) != 0)
+            )
             self.threads.update(zip(pid[heads].tolist(), tid[heads].tolist(), strict=True))
         return self._numbers.keys(pid)
 
     def add(self, batch: Batch, at: Int64s, pid: Int64s, tid: Int64s) -> int:
-        """The X events `at` of a batch, whose pids and tids are numbers by now. Returns the end of the last, ns."""
+        """The X events `at` of a batch, whose pids and tids are numbers by now. Returns the end of the
+        last, ns.
+        """
         self._learn()
         ts, duration = batch.column("ts"), self._durations(batch, at)
         classes = np.append(self._class, np.int8(0))[batch.column("cat")[at]]
@@ -61,17 +91,19 @@ class Slices:
             device = np.append(self._device_annotation, False)[batch.column("cat")[at]]
             number = np.append(self._step, -1)[batch.column("name")[at]]
             classes = np.where((number >= 0) & ~device & np.isin(classes, _STEPPABLE), _STEP, classes)
+        events = _Events(batch, pid, tid, duration)
+        paths = self._paths(events, at, classes)
         for index in np.flatnonzero(np.bincount(classes, minlength=len(_TABLES))).tolist():
             table = _TABLES[index]
-            rows = at[classes == index] if len(at) else at
+            rows = at[classes == index]
             if self._window is not None:
                 rows = self._inside(table, batch, rows)
             if not len(rows):
                 continue
             if table in DEVICE_TABLES:
-                self._device(table, Rows(batch, rows, self._strings), pid, duration)
+                self._device(table, Rows(batch, rows, self._strings), events)
             else:
-                self._host(table, Rows(batch, rows, self._strings), pid, tid, duration)
+                self._host(table, Rows(batch, rows, self._strings), events, paths)
         return int((ts[at] + duration[at]).max())
 
     def finish(self) -> None:
@@ -88,11 +120,15 @@ class Slices:
         if not texts:
             return
         classes = [_TABLES.index(table_of(text) or "tx") for text in texts]
-        steps = [int(found[1]) if text.startswith("ProfilerStep") and (found := STEP.match(text)) else -1 for text in texts]
+        steps = [
+            int(found[1]) if text.startswith("ProfilerStep") and (found := STEP.match(text)) else -1
+            for text in texts
+        ]
         self._class = np.concatenate((self._class, np.array(classes, np.int8)))
         self._step = np.concatenate((self._step, np.array(steps, np.int64)))
         self._device_annotation = np.concatenate(
-            (self._device_annotation, np.array([text.startswith("gpu_") for text in texts], np.bool_)))
+            (self._device_annotation, np.array([text.startswith("gpu_") for text in texts], np.bool_))
+        )
 
     def _durations(self, batch: Batch, at: Int64s) -> Int64s:
         """Durations of the whole batch, at least 0. Counts those that are missing, wrong or negative."""
@@ -102,8 +138,12 @@ class Slices:
             return duration
         states = state[at]
         self._tally.repaired("duration_missing", int((states == ABSENT).sum()), "taken as 0")
-        self._tally.repaired("duration_no_number", int(((states != ABSENT) & (states != GIVEN)).sum()), "taken as 0")
-        self._tally.repaired("duration_negative", int(((states == GIVEN) & (duration[at] < 0)).sum()), "taken as 0")
+        self._tally.repaired(
+            "duration_no_number", int(((states != ABSENT) & (states != GIVEN)).sum()), "taken as 0"
+        )
+        self._tally.repaired(
+            "duration_negative", int(((states == GIVEN) & (duration[at] < 0)).sum()), "taken as 0"
+        )
         good: Int64s = np.where((state == GIVEN) & (duration >= 0), duration, 0)
         return good
 
@@ -119,13 +159,35 @@ class Slices:
         self._tally.asked("step", int((~inside).sum()), "left out by --steps")
         return rows[inside]
 
-    def _host(self, table: str, rows: Rows, pid: Int64s, tid: Int64s, duration: Int64s) -> None:
-        pids = pid[rows.at]
+    def _paths(self, events: _Events, at: Int64s, classes: Int64s) -> Int32s | None:
+        """By row of the batch the path of Python functions around it; None when no Python functions are
+        traced.
+        """
+        if not self._kineto:
+            return None
+        python = classes == _PYTHON
+        chosen = at[python | (classes == _OP)]
+        found = self._stacks.walk(
+            identity_of(events.pid[chosen], events.tid[chosen]),
+            events.batch.column("ts")[chosen],
+            events.duration[chosen],
+            np.where(python, events.batch.column("name")[at], -1)[python | (classes == _OP)],
+        )
+        if found is None:
+            return None
+        paths = np.full(events.batch.rows, -1, np.int32)
+        paths[chosen] = found
+        return paths
+
+    def _host(self, table: str, rows: Rows, events: _Events, paths: Int32s | None) -> None:
+        pids, tids = events.pid[rows.at], events.tid[rows.at]
         name = rows.column("name")
         columns: dict[str, Any] = {
-            "start_ns": rows.column("ts"), "duration_ns": duration[rows.at],
-            "name": self._strings.names(name, ""), "process_id": self.host_keys(pids, tid[rows.at]),
-            "thread_id": tid[rows.at],
+            "start_ns": rows.column("ts"),
+            "duration_ns": self._nested(rows.column("ts"), events.duration[rows.at], pids, tids),
+            "name": self._strings.names(name, ""),
+            "process_id": self.host_keys(pids, tids),
+            "thread_id": tids,
         }
         if table == "tx":
             columns |= {"domain": self._category(rows, ""), "style": "PushPop", "task_id": 0}
@@ -133,48 +195,70 @@ class Slices:
             columns["step"] = self._step[name]
         else:
             columns |= MAKERS[table](rows, self._category)
+        if table == "op" and paths is not None and columns["stack"] is None:
+            columns["stack"] = self._stacks.texts(paths[rows.at])
         columns["args"] = rows.args(self._keys)
         self._append(table, columns, len(rows))
         if self.host_pid is None and table != "tx":
-            self.host_pid = int(pids[0])
+            self.host_pid = self._numbers.missing = int(pids[0])
             self._flush_pending()
+
+    def _nested(self, start: Int64s, duration: Int64s, pid: Int64s, tid: Int64s) -> Int64s:
+        """Durations with what rounding made overlap trimmed (not under --on-error strict)."""
+        track = track_numbers(pid, tid) if len(start) > 1 else np.zeros(len(start), np.int64)
+        found = nest(track, start, duration, trim=not self._tally.strict)
+        self._tally.clipped(
+            "overlap_by_rounding", found.trimmed, f"at most {ROUNDING_NS} ns cut off the earlier slice"
+        )
+        self._overlapping(found)
+        return found.duration
+
+    def _overlapping(self, found: Nested) -> None:
+        self._tally.moved(
+            "overlapping", found.overlapping, "slices of one thread or stream overlap: they get further lanes"
+        )
 
     def _category(self, rows: Rows, default: str | None = None) -> pa.DictionaryArray:
         return self._strings.names(rows.column("cat"), default)
 
-    def _device(self, table: str, rows: Rows, pid: Int64s, duration: Int64s) -> None:
+    def _device(self, table: str, rows: Rows, events: _Events) -> None:
         if self.host_pid is None:
-            self._pending.append((table, rows, pid, duration))
+            self._pending.append((table, rows, events))
             self._pending_rows += len(rows)
             if self._pending_rows > _PENDING_ROWS:
                 self._flush_pending()
             return
-        self._write_device(table, rows, pid, duration)
+        self._write_device(table, rows, events)
 
     def _flush_pending(self) -> None:
         pending, self._pending, self._pending_rows = self._pending, [], 0
-        for table, rows, pid, duration in pending:
-            self._write_device(table, rows, pid, duration)
+        for table, rows, events in pending:
+            self._write_device(table, rows, events)
 
-    def _write_device(self, table: str, rows: Rows, pid: Int64s, duration: Int64s) -> None:
+    def _write_device(self, table: str, rows: Rows, events: _Events) -> None:
         """Device rows belong to the host process of the file; without one, to what the trace says."""
-        pids = pid[rows.at]
+        pids = events.pid[rows.at]
+        host = self.host_pid
         columns = {
-            "start_ns": rows.column("ts"), "duration_ns": duration[rows.at],
+            "start_ns": rows.column("ts"),
+            "duration_ns": events.duration[rows.at],
             "name": self._strings.names(rows.column("name"), ""),
-            "process_id": self._numbers.keys(pids) if self.host_pid is None else self._numbers.key(self.host_pid),
+            "process_id": self._numbers.keys(pids) if host is None else self._numbers.key(host),
             **MAKERS[table](rows, self._category),
         }
         device, stream = columns["device_id"], columns["stream_id"]
         devices = np.asarray(device.fill_null(-1))
-        places = np.unique(np.stack((pids, devices, stream)), axis=1) if len(pids) < 64 else \
-            _places(pids, devices, stream)
+        track = track_numbers(devices, stream)
+        self._overlapping(nest(track, columns["start_ns"], columns["duration_ns"], trim=False))
+        places = _places(pids, devices, stream)
         self.devices.update((int(p), int(d), int(s)) for p, d, s in places.T if d >= 0)
         columns["args"] = rows.args(self._keys)
         self._append(table, columns, len(rows))
 
     def _append(self, table: str, columns: dict[str, Any], rows: int) -> None:
-        self._writer.append(table, {name: column for name, column in columns.items() if column is not None}, rows)
+        self._writer.append(
+            table, {name: column for name, column in columns.items() if column is not None}, rows
+        )
         self._tally.written(rows)
 
 

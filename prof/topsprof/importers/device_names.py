@@ -1,4 +1,6 @@
-"""What the names of device activities say: short kernel names, collectives, kinds of copies, Python functions."""
+"""What the names of device activities say: short kernel names, collectives, kinds of copies, Python
+functions.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +11,23 @@ from typing import NamedTuple
 _ANONYMOUS = re.compile(r"\(anonymous(?: namespace)?\)::|`anonymous namespace'::|_GLOBAL__N__\w+::")
 _COLLECTIVE = re.compile(
     r"(?:nccl|rccl|eccl|hccl|oneccl)\w*?(all_?reduce|all_?gather|reduce_?scatter|broadcast|all_?to_?all\w*?|send_?recv|"
-    r"send|recv|reduce|gather|scatter|barrier)", re.IGNORECASE)
-_COPY = re.compile(r"(?:Memcpy|CopyKernel|memcpy)\s*([A-Za-z]+to[A-Za-z]+|[HDP]2[HDP])?\s*(?:\(\s*(.*?)\s*->\s*(.*?)\s*\))?")
-_KIND = re.compile(r"(?:(H|D|P|A|Host|Device|Peer|Array)(?:to|2)(H|D|P|A|Host|Device|Peer|Array))\b", re.IGNORECASE)
+    r"send|recv|reduce|gather|scatter|barrier)",
+    re.IGNORECASE,
+)
+_COPY = re.compile(
+    r"(?:Memcpy|CopyKernel|memcpy)\s*([A-Za-z]+to[A-Za-z]+|[HDP]2[HDP])?\s*(?:\(\s*(.*?)\s*->\s*(.*?)\s*\))?"
+)
+_KIND = re.compile(
+    r"(?:(H|D|P|A|Host|Device|Peer|Array)(?:to|2)(H|D|P|A|Host|Device|Peer|Array))\b", re.IGNORECASE
+)
 _SET = re.compile(r"\((.*)\)")
 _PYTHON = re.compile(r"(.+?)\((\d+)\): (.+)", re.DOTALL)
 
 
 @lru_cache(maxsize=65536)
 def short_kernel_name(full: str) -> str:
-    """The kernel's qualified name without return type, template arguments, parameters and anonymous namespaces.
+    """The kernel's qualified name without return type, template arguments, parameters and anonymous
+    namespaces.
 
     >>> short_kernel_name("void at::native::(anonymous namespace)::fill<4, float>(int, float*)")
     'at::native::fill'
@@ -88,8 +97,11 @@ def copy_of(name: str) -> Copy:
     """
     kind = _KIND.search(name)
     ends = _COPY.search(name)
-    return Copy(f"{kind[1][0].upper()}to{kind[2][0].upper()}" if kind else None,
-                ends[2] if ends else None, ends[3] if ends else None)
+    return Copy(
+        f"{kind[1][0].upper()}to{kind[2][0].upper()}" if kind else None,
+        ends[2] if ends else None,
+        ends[3] if ends else None,
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -128,8 +140,24 @@ def function_of(name: str) -> Function:
 
 
 _ITEM_BYTES = {
-    "float": 4, "float32": 4, "int": 4, "int32": 4, "half": 2, "float16": 2, "bfloat16": 2, "short": 2, "int16": 2,
-    "double": 8, "float64": 8, "long": 8, "int64": 8, "char": 1, "int8": 1, "byte": 1, "uint8": 1, "bool": 1,
+    "float": 4,
+    "float32": 4,
+    "int": 4,
+    "int32": 4,
+    "half": 2,
+    "float16": 2,
+    "bfloat16": 2,
+    "short": 2,
+    "int16": 2,
+    "double": 8,
+    "float64": 8,
+    "long": 8,
+    "int64": 8,
+    "char": 1,
+    "int8": 1,
+    "byte": 1,
+    "uint8": 1,
+    "bool": 1,
 }
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from glob import glob
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -23,11 +24,25 @@ from topsprof.importers.writing import FileWriter, Stage
 WORKER_BYTES: Final = 600 << 20
 """What one worker holds at most, about: the memory limit of a job divided by it is the number of workers."""
 DEFAULT_MEMORY_BYTES: Final = 1536 << 20
-_RANK: Final = re.compile(r"(?:rank|worker|process|node\d+_)[-_.]?(\d+)|(?:^|[-_.])r(\d+)(?=[-_.])", re.IGNORECASE)
+_RANK: Final = re.compile(
+    r"(?:rank|worker|process|node\d+_)[-_.]?(\d+)|(?:^|[-_.])r(\d+)(?=[-_.])", re.IGNORECASE
+)
 _PID: Final = re.compile(rb'"pid"\s*:\s*"?(\d{1,18})')
+_ORIGIN: Final = re.compile(rb'"baseTimeNanoseconds"\s*:\s*"?(\d{1,19})')
 _COLLISION_STEP: Final = 1 << 32
-_SUFFIXES: Final = (".gz", ".zst", ".json", ".pt.trace", ".trace", ".pftrace", ".perfetto-trace", ".speedscope",
-                    ".folded", ".collapsed", ".sqlite")
+_SUFFIXES: Final = (
+    ".gz",
+    ".zst",
+    ".json",
+    ".pt.trace",
+    ".trace",
+    ".pftrace",
+    ".perfetto-trace",
+    ".speedscope",
+    ".folded",
+    ".collapsed",
+    ".sqlite",
+)
 
 Report = Callable[[int, int, str], None]
 """(bytes read, bytes in all, name of the file) while importing"""
@@ -48,15 +63,21 @@ class JobOptions:
 
 
 def import_files(files: Sequence[Path], target: Path, job: JobOptions) -> Ledger:
-    """Import files into a new session at `target`, which appears when all is done, and not at all when it fails.
+    """Import files into a new session at `target`, which appears when all is done, and not at all when it
+    fails.
 
-    Returns the session's ledger. TraceError when no file could be imported, SessionError when the session can't be written.
+    Returns the session's ledger. TraceError when no file could be imported, SessionError when the session
+    can't be written.
     """
     if target.exists() and not job.overwrite:
         raise UserError(f"'{target}' exists: use -f to overwrite it, or another name with -o")
     with _beside(target, job.overwrite) as folder:
-        writer = SessionWriter.create(folder, kind="import", command=list(job.command),
-                                      attributes={"files": [str(path) for path in files]})
+        writer = SessionWriter.create(
+            folder,
+            kind="import",
+            command=list(job.command),
+            attributes={"files": [str(path) for path in files]},
+        )
         writer.durable = False  # the whole is nothing until it is renamed; a lost import is made again
         try:
             _Job(files, writer, job).run()
@@ -78,7 +99,9 @@ def _beside(target: Path, overwrite: bool) -> Iterator[Path]:
         try:
             if overwrite and target.exists():
                 if not (target / "session.json").exists():
-                    raise UserError(f"'{target}' is not a session: it is not overwritten; use another name with -o")
+                    raise UserError(
+                        f"'{target}' is not a session: it is not overwritten; use another name with -o"
+                    )
                 shutil.rmtree(target)
             folder.rename(target)
         except OSError as error:
@@ -111,6 +134,7 @@ class _File:
     source: Source
     rank: int | None
     ids: ProcessIds
+    shift_ns: int = 0
     ledger: Ledger = field(default_factory=Ledger)
     attributes: dict[str, Any] = field(default_factory=dict)
     error: UserError | None = None
@@ -137,6 +161,7 @@ class _Job:
         self._total = max(sum(file.source.size for file in files), 1)
         if len(files) > 1:
             self._claim_main_processes(files)
+            self._one_origin(files)
         workers = max(1, min(self._job.workers, self._job.memory_bytes // WORKER_BYTES, len(files)))
         if workers == 1:
             for file in files:
@@ -164,8 +189,10 @@ class _Job:
                     continue
             files.append(_File(path, number, source, rank, ids))
         if not files:
-            raise TraceError(f"{self._where()}: no file to import"
-                             + ("; check --ranks" if self._job.ranks is not None else ""))
+            raise TraceError(
+                f"{self._where()}: no file to import"
+                + ("; check --ranks" if self._job.ranks is not None else "")
+            )
         return files
 
     def _where(self) -> str:
@@ -180,6 +207,14 @@ class _Job:
                 continue  # told when the file is imported
             if found:
                 file.ids.key(int(found[1]))
+
+    def _one_origin(self, files: list[_File]) -> None:
+        """Files whose times count from different origins, and say so, get those of the first file."""
+        origins = [_time_origin(file) for file in files]
+        if len(set(origins)) == 1:
+            return
+        for file, origin in zip(files, origins, strict=True):
+            file.shift_ns = (origin or 0) - (origins[0] or 0)
 
     def _in_threads(self, files: list[_File], workers: int) -> None:
         with ThreadPoolExecutor(workers, "import") as pool:
@@ -200,10 +235,12 @@ class _Job:
     def _import(self, file: _File) -> None:
         if self._stop.is_set():
             return
-        options = replace(self._job.options, rank=file.rank, process_ids=file.ids)
+        options = replace(self._job.options, rank=file.rank, process_ids=file.ids, shift_ns=file.shift_ns)
         out = FileWriter(self._stage)
         try:
-            importer = registry.load(self._job.importer) if self._job.importer else registry.detect(file.source)
+            importer = (
+                registry.load(self._job.importer) if self._job.importer else registry.detect(file.source)
+            )
             importer.run(file.source, cast(SessionWriter, out), options)
         except UserError as error:
             file.error = error
@@ -225,7 +262,9 @@ class _Job:
     def _summarise(self, files: list[_File]) -> None:
         good = [file for file in files if file.error is None]
         if not good:
-            raise TraceError(f"{self._where()}: none of them could be imported; the first one: {files[0].error}")
+            raise TraceError(
+                f"{self._where()}: none of them could be imported; the first one: {files[0].error}"
+            )
         for file in good:
             self._writer.ledger.merge(file.ledger)
         if len(good) == 1:
@@ -233,16 +272,22 @@ class _Job:
                 self._writer.set_attribute(key, value)
             return
         self._writer.set_attribute("traces", {file.path.name: file.attributes for file in good})
-        origins = {file.attributes.get("time_origin_ns") for file in good}
-        if len(origins) == 1:
-            origin = origins.pop()
-            if origin is not None:
-                self._writer.set_attribute("time_origin_ns", origin)
-        else:
-            self._writer.ledger.count("import:job", "unsupported:time_origins_differ", len(origins),
-                                      "the files count time from different origins; their clocks are kept as they are")
-        self._writer.ledger.count("import:job", "unsupported:alignment", len(good),
-                                  "each file keeps its own clock: how far they are apart is not known")
+        moved = sum(file.shift_ns != 0 for file in good)
+        self._writer.ledger.count(
+            "import:job",
+            "moved:time_origin",
+            moved,
+            "these files count time from another origin: shifted to that of the first file",
+        )
+        origin = files[0].attributes.get("time_origin_ns")
+        if origin is not None:
+            self._writer.set_attribute("time_origin_ns", origin)
+        self._writer.ledger.count(
+            "import:job",
+            "unsupported:alignment",
+            len(good),
+            "each file keeps its own clock: how far they are apart is not known",
+        )
 
     def _progress(self, path: Path) -> Callable[[int], None]:
         def advance(size: int) -> None:
@@ -254,6 +299,21 @@ class _Job:
                     self._job.report(self._read, self._total, path.name)
 
         return advance
+
+
+def _time_origin(file: _File) -> int | None:
+    """What a Kineto trace says its times count from (Unix ns), which may stand at its end. None: they are
+    absolute.
+    """
+    found = _ORIGIN.search(file.source.head())
+    if found is None and b'"traceEvents"' in file.source.head():
+        before = b""
+        for piece in Source(file.path).chunks():
+            found = _ORIGIN.search(before + piece)
+            if found:
+                break
+            before = piece[-64:]
+    return int(found[1]) if found else None
 
 
 def rank_of(path: Path) -> int | None:
@@ -273,8 +333,14 @@ def stem_of(path: Path) -> str:
     """The name of a trace without the suffixes that traces have."""
     name = path.name
     while True:
-        short = next((name.removesuffix(suffix) for suffix in _SUFFIXES if name.lower().endswith(suffix)
-                      and len(name) > len(suffix)), name)
+        short = next(
+            (
+                name.removesuffix(suffix)
+                for suffix in _SUFFIXES
+                if name.lower().endswith(suffix) and len(name) > len(suffix)
+            ),
+            name,
+        )
         if short == name:
             return name
         name = short
@@ -290,16 +356,17 @@ def trace_files(text: str) -> list[Path]:
     """The files that a path, a folder or a glob pattern names, sorted. UserError when there are none."""
     path = Path(text)
     if path.is_dir():
-        found = sorted(entry for entry in path.iterdir() if entry.is_file() and not entry.name.startswith("."))
+        found = sorted(
+            entry for entry in path.iterdir() if entry.is_file() and not entry.name.startswith(".")
+        )
         if not found:
             raise UserError(f"{text}: there is no file in this folder; give a trace, or a folder of traces")
         return found
     if path.exists():
         return [path]
     if any(c in text for c in "*?["):
-        import glob
-
-        found = sorted(Path(name) for name in glob.glob(text, recursive=True) if Path(name).is_file())
+        names = glob(text, recursive=True)  # noqa: PTH207 - Path.glob takes no absolute pattern
+        found = sorted(path for name in names if (path := Path(name)).is_file())
         if found:
             return found
         raise UserError(f"{text}: no file matches this pattern")

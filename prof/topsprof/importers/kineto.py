@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from tops_kit.session import SessionWriter
 
 FLAVOUR: Final = Flavour("kineto", KEYS, kineto=True)
-_MARKS: Final = re.compile(rb'"(?:deviceProperties|distributedInfo|record_shapes|with_stack|profile_memory)"\s*:|PyTorch Profiler')
+_MARKS: Final = re.compile(
+    rb'"(?:deviceProperties|distributedInfo|record_shapes|with_stack|profile_memory)"\s*:|PyTorch Profiler'
+)
 _CATEGORY: Final = re.compile(rb'"cat"\s*:\s*"(\w+)"')
 
 

@@ -1,7 +1,8 @@
 """Kineto's categories: which table each goes to, and how its args become columns.
 
-Every accelerator back end of PyTorch writes its own category names (cuda_runtime, hip_runtime, privateuse1_driver, gcu_...):
-they are told by their form, not by a list. See docs/import.md for the mapping.
+Every accelerator back end of PyTorch writes its own category names (cuda_runtime, hip_runtime,
+privateuse1_driver, gcu_...): they are told by their form, not by a list. See docs/import.md for the
+mapping.
 """
 
 from __future__ import annotations
@@ -25,13 +26,40 @@ from topsprof.importers.device_names import (
 )
 
 KEYS: Final[dict[str, str]] = {
-    "External id": "i", "correlation": "i", "device": "i", "context": "i", "stream": "i", "bytes": "i",
-    "grid": "x", "block": "x", "registers per thread": "i", "shared memory": "i", "est. achieved occupancy %": "f",
-    "graph node id": "i", "graph id": "i", "kind": "s", "value": "i", "cuda_sync_kind": "s", "return value": "i",
-    "Input Dims": "j", "Input dims": "j", "Input type": "j", "Module Hierarchy": "s", "Call stack": "s",
-    "Sequence number": "i", "Fwd thread id": "i",
-    "Collective name": "s", "In msg nelems": "i", "dtype": "s", "Process Group Name": "s",
-    "Bytes": "i", "Addr": "i", "Device Id": "i", "Device Type": "i", "Total Allocated": "i", "Total Reserved": "i",
+    "External id": "i",
+    "correlation": "i",
+    "device": "i",
+    "context": "i",
+    "stream": "i",
+    "bytes": "i",
+    "grid": "x",
+    "block": "x",
+    "registers per thread": "i",
+    "shared memory": "i",
+    "est. achieved occupancy %": "f",
+    "graph node id": "i",
+    "graph id": "i",
+    "kind": "s",
+    "value": "i",
+    "cuda_sync_kind": "s",
+    "return value": "i",
+    "Input Dims": "j",
+    "Input dims": "j",
+    "Input type": "j",
+    "Module Hierarchy": "s",
+    "Call stack": "s",
+    "Sequence number": "i",
+    "Fwd thread id": "i",
+    "Collective name": "s",
+    "In msg nelems": "i",
+    "dtype": "s",
+    "Process Group Name": "s",
+    "Bytes": "i",
+    "Addr": "i",
+    "Device Id": "i",
+    "Device Type": "i",
+    "Total Allocated": "i",
+    "Total Reserved": "i",
 }
 """Args that have a column, and the scanner's kind of each."""
 
@@ -39,8 +67,20 @@ STEP: Final = re.compile(r"ProfilerStep\*?#(\d+)")
 _NO_STREAM = 0xFFFFFFFF
 _SMALL_DEVICE = 1 << 16
 _DEVICE_TYPES = {
-    0: "cpu", 1: "cuda", 2: "mkldnn", 6: "hip", 8: "fpga", 9: "xla", 10: "vulkan", 13: "mps", 12: "xpu", 14: "meta",
-    15: "hpu", 18: "ipu", 19: "mtia", 20: "privateuse1",
+    0: "cpu",
+    1: "cuda",
+    2: "mkldnn",
+    6: "hip",
+    8: "fpga",
+    9: "xla",
+    10: "vulkan",
+    13: "mps",
+    12: "xpu",
+    14: "meta",
+    15: "hpu",
+    18: "ipu",
+    19: "mtia",
+    20: "privateuse1",
 }
 
 Columns = dict[str, Any]
@@ -61,16 +101,37 @@ def table_of(category: str) -> str | None:
 
 
 _EXACT: Final = {
-    "cpu_op": "op", "operator": "op", "kernel": "kernel", "concurrent_kernel": "kernel", "memcpy": "memcpy",
-    "memset": "memset", "runtime": "api", "driver": "api", "python_function": "python", "overhead": "overhead",
-    "cuda_event": "sync", "user_annotation": "tx", "gpu_user_annotation": "tx", "trace": "tx",
-    "gpu_memcpy": "memcpy", "gpu_memset": "memset",
+    "cpu_op": "op",
+    "operator": "op",
+    "kernel": "kernel",
+    "concurrent_kernel": "kernel",
+    "memcpy": "memcpy",
+    "memset": "memset",
+    "runtime": "api",
+    "driver": "api",
+    "python_function": "python",
+    "overhead": "overhead",
+    "cuda_event": "sync",
+    "user_annotation": "tx",
+    "gpu_user_annotation": "tx",
+    "trace": "tx",
+    "gpu_memcpy": "memcpy",
+    "gpu_memset": "memset",
 }
-_ENDINGS: Final = {"runtime": "api", "driver": "api", "kernel": "kernel", "memcpy": "memcpy", "memset": "memset",
-                   "memcpy2": "memcpy", "sync": "sync", "ccp_events": "kernel"}
+_ENDINGS: Final = {
+    "runtime": "api",
+    "driver": "api",
+    "kernel": "kernel",
+    "memcpy": "memcpy",
+    "memset": "memset",
+    "memcpy2": "memcpy",
+    "sync": "sync",
+    "ccp_events": "kernel",
+}
 _FORM: Final = re.compile(
     r"(?:cuda|hip|roc|rocm|gpu|gcu|tops|xpu|mtia|hpu|npu|mlu|musa|privateuse1|glow)_"
-    r"(runtime|driver|kernel|memcpy2?|memset|sync|ccp_events)")
+    r"(runtime|driver|kernel|memcpy2?|memset|sync|ccp_events)"
+)
 
 DEVICE_TABLES: Final = frozenset(("kernel", "memcpy", "memset", "sync"))
 HOST_TABLES: Final = frozenset(("op", "api", "python", "overhead", "step"))
@@ -96,7 +157,9 @@ def api(rows: Rows, category: Callable[[Rows], Any]) -> Columns:
     del category
     return {
         "correlation_id": rows.integers("correlation"),
-        "domain": rows.mapped(rows.column("cat"), lambda text: "driver" if "driver" in text.lower() else "runtime"),
+        "domain": rows.mapped(
+            rows.column("cat"), lambda text: "driver" if "driver" in text.lower() else "runtime"
+        ),
         "return_value": rows.integers("return value"),
         "device_id": rows.integers("device"),
         "stream_id": rows.integers("stream"),
@@ -111,8 +174,9 @@ def _queue(rows: Rows) -> Columns:
     pid, tid = rows.column("pid"), rows.column("tid")
     known = has_device | ((rows.column("pid_kind") == 1) & (pid >= 0) & (pid < _SMALL_DEVICE))
     device = np.where(has_device, device, pid)
-    stream = np.where(has_stream, np.where(stream == _NO_STREAM, -1, stream),
-                      np.where(rows.column("tid_kind") == 1, tid, 0))
+    stream = np.where(
+        has_stream, np.where(stream == _NO_STREAM, -1, stream), np.where(rows.column("tid_kind") == 1, tid, 0)
+    )
     return {
         "device_id": pa.array(device, mask=None if known.all() else ~known),
         "stream_id": stream,
@@ -131,8 +195,12 @@ def kernel(rows: Rows, category: Callable[[Rows], Any]) -> Columns:
         "name": rows.mapped(full, short_kernel_name),
         "full_name": rows.strings.names(full),
         **_queue(rows),
-        "grid_x": grid[0], "grid_y": grid[1], "grid_z": grid[2],
-        "block_x": block[0], "block_y": block[1], "block_z": block[2],
+        "grid_x": grid[0],
+        "grid_y": grid[1],
+        "grid_z": grid[2],
+        "block_x": block[0],
+        "block_y": block[1],
+        "block_z": block[2],
         "graph_node_id": rows.integers("graph node id"),
         "registers": rows.integers("registers per thread"),
         "shared_bytes": rows.integers("shared memory"),
@@ -142,7 +210,9 @@ def kernel(rows: Rows, category: Callable[[Rows], Any]) -> Columns:
 
 
 def _collective(rows: Rows) -> Columns:
-    """Collective, its message's bytes and its group: from the args, the collective also from the kernel's name."""
+    """Collective, its message's bytes and its group: from the args, the collective also from the kernel's
+    name.
+    """
     by_name = rows.mapped(rows.column("name"), collective_of)
     stated = rows.text_ids("Collective name")
     if not (stated >= 0).any():
@@ -245,7 +315,13 @@ def memory(rows: Rows) -> Columns:
 
 
 MAKERS: Final[dict[str, Callable[[Rows, Callable[[Rows], Any]], Columns]]] = {
-    "op": op, "api": api, "kernel": kernel, "memcpy": memcpy, "memset": memset, "sync": sync, "python": python,
+    "op": op,
+    "api": api,
+    "kernel": kernel,
+    "memcpy": memcpy,
+    "memset": memset,
+    "sync": sync,
+    "python": python,
     "overhead": overhead,
 }
 """Table -> the function that makes its columns from rows; all but times, name, process, thread and args."""

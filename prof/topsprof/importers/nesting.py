@@ -1,8 +1,9 @@
 """Slices of one thread nest in truth; in a trace, rounding makes some of them overlap by some nanoseconds.
 
-A tracer that rounds begin and length apart from each other lets a slice end a little after its successor begins. Drawn as
-they are, such neighbours would not fit into one lane. Their overlap is cut off the earlier one (and counted): at most
-ROUNDING_NS, and never where slices overlap by more, which then is what really happened.
+A tracer that rounds begin and length apart from each other lets a slice end a little after its successor
+begins. Drawn as they are, such neighbours would not fit into one lane. Their overlap is cut off the earlier
+one (and counted): at most ROUNDING_NS, and never where slices overlap by more, which then is what really
+happened.
 """
 
 from __future__ import annotations
@@ -35,10 +36,7 @@ def nest(track: Int64s, start: Int64s, duration: Int64s, *, trim: bool) -> Neste
         order = np.lexsort((-duration, start, track))
         return Nested(duration, 0, overlaps(track[order], start[order], start[order] + duration[order]))
     key = track * span + (start - low)
-    if (np.diff(key) > 0).all():
-        order = np.arange(n)
-    else:
-        order = np.lexsort((-duration, key))
+    order = np.arange(n) if (np.diff(key) > 0).all() else np.lexsort((-duration, key))
     key, first, length = key[order], start[order], duration[order]
     last = first + length
     trimmed = 0
@@ -56,4 +54,8 @@ def nest(track: Int64s, start: Int64s, duration: Int64s, *, trim: bool) -> Neste
             duration[order[cut]] = (last - first)[cut]
             again = np.lexsort((-(last - first), key))
             first, last, order = first[again], last[again], order[again]
-    return Nested(duration, trimmed, overlaps(np.ascontiguousarray(track[order]), np.ascontiguousarray(first), np.ascontiguousarray(last)))
+    return Nested(
+        duration,
+        trimmed,
+        overlaps(np.ascontiguousarray(track[order]), np.ascontiguousarray(first), np.ascontiguousarray(last)),
+    )

@@ -1,6 +1,7 @@
 """The importers that exist, loaded when asked for. A new format is one file and one line here.
 
-The order matters: the first importer that recognises a file gets it, so the strict ones stand before the tolerant ones.
+The order matters: the first importer that recognises a file gets it, so the strict ones stand before the
+tolerant ones.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ if TYPE_CHECKING:
 
 IMPORTERS: dict[str, str] = {
     "nsys": "topsprof.importers.nsys:NsysImporter",
+    "parquet": "topsprof.importers.tables:ParquetImporter",
     "perfetto": "topsprof.importers.perfetto:PerfettoImporter",
     "speedscope": "topsprof.importers.speedscope:SpeedscopeImporter",
     "viztracer": "topsprof.importers.viztracer:ViztracerImporter",
     "kineto": "topsprof.importers.kineto:KinetoImporter",
     "chrome": "topsprof.importers.chrome:ChromeImporter",
+    "csv": "topsprof.importers.tables:CsvImporter",
     "collapsed": "topsprof.importers.collapsed:CollapsedImporter",
 }
 
@@ -49,5 +52,7 @@ def detect(source: Source) -> Importer:
         importer = load(name)
         if importer.detects(head, source.path):
             return importer
-    raise TraceError(f"{source.path}: not a trace format that is known ({', '.join(sorted(IMPORTERS))}); "
-                     "name the format with --type if you are sure")
+    raise TraceError(
+        f"{source.path}: not a trace format that is known ({', '.join(sorted(IMPORTERS))}); "
+        "name the format with --type if you are sure"
+    )

@@ -1,7 +1,7 @@
 """The scanner of trace JSON, C or twin, and its rows as numpy and Arrow arrays.
 
-A `Batch` is some hundred thousand events as columns. `Strings` is the table of all texts of a file; columns of names
-hold its ids (-1: none).
+A `Batch` is some hundred thousand events as columns. `Strings` is the table of all texts of a file; columns
+of names hold its ids (-1: none).
 """
 
 from __future__ import annotations
@@ -30,10 +30,26 @@ NONE, NUMBER, STRING = 0, 1, 2
 LOCAL, GLOBAL = 2, 4
 
 _DTYPES = {
-    "ph": np.uint8, "ts_state": np.uint8, "dur_state": np.uint8, "pid_kind": np.uint8, "tid_kind": np.uint8,
-    "id_kind": np.uint8, "bp": np.uint8, "s": np.uint8, "ts": np.int64, "dur": np.int64, "pid": np.int64,
-    "tid": np.int64, "id": np.int64, "name": np.int32, "cat": np.int32, "scope": np.int32,
-    "rest_rows": np.uint32, "rest_ends": np.int64, "series_rows": np.uint32, "series_keys": np.int32,
+    "ph": np.uint8,
+    "ts_state": np.uint8,
+    "dur_state": np.uint8,
+    "pid_kind": np.uint8,
+    "tid_kind": np.uint8,
+    "id_kind": np.uint8,
+    "bp": np.uint8,
+    "s": np.uint8,
+    "ts": np.int64,
+    "dur": np.int64,
+    "pid": np.int64,
+    "tid": np.int64,
+    "id": np.int64,
+    "name": np.int32,
+    "cat": np.int32,
+    "scope": np.int32,
+    "rest_rows": np.uint32,
+    "rest_ends": np.int64,
+    "series_rows": np.uint32,
+    "series_keys": np.int32,
     "series_values": np.float64,
 }
 
@@ -73,8 +89,22 @@ def scanner_class() -> type[Scanner]:
 
 
 def overlaps(track: Int64s, start: Int64s, end: Int64s) -> int:
-    """How many intervals overlap another of their track without lying within it; sorted by (track, start, -length)."""
+    """How many intervals overlap another of their track without lying within it; sorted by (track, start,
+    -length).
+    """
     return int(_backend().overlaps(track, start, end))
+
+
+class Stacks(Protocol):
+    """What `_scan.Stacks` and `scan_twin.Stacks` offer."""
+
+    def walk(self, track: Int64s, start: Int64s, end: Int64s, function: Int32s, /) -> bytes: ...
+    def paths(self) -> bytes: ...
+
+
+def new_stacks() -> Stacks:
+    """Call stacks, none known yet."""
+    return cast(Stacks, _backend().Stacks())
 
 
 class Strings:
@@ -97,7 +127,7 @@ class Strings:
         size = start + len(text)
         self._ends = _grown(self._ends, count)
         self._text = _grown(self._text, size)
-        self._ends[self.count:count] = new
+        self._ends[self.count : count] = new
         self._text[start:size] = np.frombuffer(text, np.uint8)
         self.count = count
 
@@ -108,7 +138,7 @@ class Strings:
         known = self._known.get(number)
         if known is None:
             start = int(self._ends[number - 1]) if number else 0
-            known = bytes(self._text[start:self._ends[number]]).decode()
+            known = bytes(self._text[start : self._ends[number]]).decode()
             self._known[number] = known
         return known
 
@@ -116,7 +146,7 @@ class Strings:
         """The texts of some ids, none of them negative."""
         if not self.count:
             return pa.array([], pa.string())
-        offsets = np.concatenate((np.zeros(1, np.int64), self._ends[:self.count]))
+        offsets = np.concatenate((np.zeros(1, np.int64), self._ends[: self.count]))
         table = pa.LargeStringArray.from_buffers(self.count, pa.py_buffer(offsets), pa.py_buffer(self._text))
         return table.take(pa.array(numbers)).cast(pa.string())
 
@@ -129,13 +159,14 @@ class Strings:
         used[wanted] = True
         new = np.cumsum(used, dtype=np.int32) - 1
         indices = new[np.where(none, self.count, numbers)] if any_none else new[numbers]
-        dictionary = self.take(np.flatnonzero(used[:self.count]))
+        dictionary = self.take(np.flatnonzero(used[: self.count]))
         if any_none and not len(dictionary):
             dictionary = pa.array([""], pa.string())
         if any_none and default is not None:
             dictionary = pa.concat_arrays([dictionary, pa.array([default], pa.string())])
             return pa.DictionaryArray.from_arrays(
-                pa.array(np.where(none, len(dictionary) - 1, indices), pa.int32()), dictionary)
+                pa.array(np.where(none, len(dictionary) - 1, indices), pa.int32()), dictionary
+            )
         array = pa.array(np.maximum(indices, 0), pa.int32(), mask=none if any_none else None)
         return pa.DictionaryArray.from_arrays(array, dictionary)
 
@@ -144,28 +175,39 @@ def _grown(array: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
     if size <= len(array):
         return array
     bigger = np.empty(max(size, 2 * len(array)), array.dtype)
-    bigger[:len(array)] = array
+    bigger[: len(array)] = array
     return bigger
 
 
 class Batch:
     """Some events of a file, as columns of `rows` values; see _DTYPES for their names and types."""
 
-    def __init__(self, taken: dict[str, Any]) -> None:
+    def __init__(self, taken: dict[str, Any], shift_ns: int = 0) -> None:
         self._taken = taken
+        self._shift_ns = shift_ns  # added to all ts: the file counts from another origin than its session
         self.keys: dict[str, tuple[bytes, bytes]] = taken["keys"]
         self.rows = len(taken["ph"])
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """A column that every event has."""
+        if name == "ts" and self._shift_ns:
+            return self._shifted
         return np.frombuffer(self._taken[name], _DTYPES[name])
 
-    def sparse(self, key: str, dtype: type[np.generic] = np.int64) -> tuple[npt.NDArray[np.uint32], npt.NDArray[Any]]:
+    @cached_property
+    def _shifted(self) -> Int64s:
+        return np.frombuffer(self._taken["ts"], np.int64) + self._shift_ns
+
+    def sparse(
+        self, key: str, dtype: type[np.generic] = np.int64
+    ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[Any]]:
         """(rows that have it, their values) of a wanted args key."""
         rows, values = self.keys.get(key, (b"", b""))
         return np.frombuffer(rows, np.uint32), np.frombuffer(values, dtype)
 
-    def values(self, key: str, at: Int64s, dtype: type[np.generic] = np.int64) -> tuple[npt.NDArray[Any], Bools]:
+    def values(
+        self, key: str, at: Int64s, dtype: type[np.generic] = np.int64
+    ) -> tuple[npt.NDArray[Any], Bools]:
         """(value, whether it is there) of a wanted args key for each of the rows `at`."""
         rows, values = self.sparse(key, dtype)
         there = np.zeros(self.rows, np.bool_)
@@ -188,24 +230,30 @@ class Batch:
         ends = self.column("rest_ends")
         offsets = np.zeros(len(ends) + 1, np.int32)
         offsets[1:] = ends
-        texts = pa.StringArray.from_buffers(len(ends), pa.py_buffer(offsets), pa.py_buffer(self._taken["rest"]))
+        texts = pa.StringArray.from_buffers(
+            len(ends), pa.py_buffer(offsets), pa.py_buffer(self._taken["rest"])
+        )
         where = np.full(self.rows, -1, np.int64)
         where[self.column("rest_rows")] = np.arange(len(ends))
         return texts, where
 
     def rest(self, at: Int64s) -> pa.StringArray:
-        """For each of the rows `at` the JSON object of the args that are no wanted key; null where there is none."""
+        """For each of the rows `at` the JSON object of the args that are no wanted key; null where there is
+        none.
+        """
         texts, where = self._rest
         index = where[at]
         return texts.take(pa.array(index, mask=index < 0))
 
 
-def batches(source: Source, scanner: Scanner, strings: Strings, rows: int) -> Iterator[Batch]:
+def batches(
+    source: Source, scanner: Scanner, strings: Strings, rows: int, shift_ns: int = 0
+) -> Iterator[Batch]:
     """Scan a file; yields batches of about `rows` events, `strings` being up to date with each."""
     for piece in source.chunks():
         if scanner.feed(piece) >= rows:
             strings.update(scanner)
-            yield Batch(scanner.take())
+            yield Batch(scanner.take(), shift_ns)
     scanner.finish()
     strings.update(scanner)
-    yield Batch(scanner.take())
+    yield Batch(scanner.take(), shift_ns)

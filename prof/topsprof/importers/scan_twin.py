@@ -1,4 +1,5 @@
-"""The scanner of trace JSON in Python: the same machine as _scan.c with the same results, some ten times slower.
+"""The scanner of trace JSON in Python: the same machine as _scan.c with the same results, some ten times
+slower.
 
 It holds a piece of the file as text and one event at a time as Python values.
 """
@@ -30,9 +31,22 @@ _MAX_DEPTH: Final = 200
 _WHOLE_ARGS: Final = frozenset("MPONDvV")
 
 _DENSE: Final = {
-    "ph": np.uint8, "ts_state": np.uint8, "dur_state": np.uint8, "pid_kind": np.uint8, "tid_kind": np.uint8,
-    "id_kind": np.uint8, "bp": np.uint8, "s": np.uint8, "ts": np.int64, "dur": np.int64, "pid": np.int64, "tid": np.int64,
-    "id": np.int64, "name": np.int32, "cat": np.int32, "scope": np.int32,
+    "ph": np.uint8,
+    "ts_state": np.uint8,
+    "dur_state": np.uint8,
+    "pid_kind": np.uint8,
+    "tid_kind": np.uint8,
+    "id_kind": np.uint8,
+    "bp": np.uint8,
+    "s": np.uint8,
+    "ts": np.int64,
+    "dur": np.int64,
+    "pid": np.int64,
+    "tid": np.int64,
+    "id": np.int64,
+    "name": np.int32,
+    "cat": np.int32,
+    "scope": np.int32,
 }
 
 
@@ -94,16 +108,26 @@ class Scanner:
 
     def take(self) -> dict[str, Any]:
         """The waiting rows as a dict of column buffers; empties them."""
-        out: dict[str, Any] = {name: np.array(values, _DENSE[name]).tobytes() for name, values in self._dense.items()}
+        out: dict[str, Any] = {
+            name: np.array(values, _DENSE[name]).tobytes() for name, values in self._dense.items()
+        }
         out["keys"] = {
-            key: (np.array(rows, np.uint32).tobytes(),
-                  np.array(values, np.float64 if self._kinds[key] == "f" else np.int64).tobytes())
-            for key, (rows, values) in self._sparse.items() if rows}
+            key: (
+                np.array(rows, np.uint32).tobytes(),
+                np.array(values, np.float64 if self._kinds[key] == "f" else np.int64).tobytes(),
+            )
+            for key, (rows, values) in self._sparse.items()
+            if rows
+        }
         out["rest_rows"] = np.array(self._rest_rows, np.uint32).tobytes()
         out["rest_ends"] = np.cumsum([len(text) for text in self._rest], dtype=np.int64).tobytes()
         out["rest"] = b"".join(self._rest)
-        for name, values, dtype in zip(("series_rows", "series_keys", "series_values"), self._series,
-                                       (np.uint32, np.int32, np.float64), strict=True):
+        for name, values, dtype in zip(
+            ("series_rows", "series_keys", "series_values"),
+            self._series,
+            (np.uint32, np.int32, np.float64),
+            strict=True,
+        ):
             out[name] = np.array(values, dtype).tobytes()
         self._clear()
         return out
@@ -157,8 +181,13 @@ class Scanner:
                 nonlocal nans
                 nans += 1
 
-            decoder = JSONDecoder(strict=strict, parse_int=Raw, parse_float=Raw, parse_constant=constant,
-                                  object_pairs_hook=Pairs)
+            decoder = JSONDecoder(
+                strict=strict,
+                parse_int=Raw,
+                parse_float=Raw,
+                parse_constant=constant,
+                object_pairs_hook=Pairs,
+            )
             try:
                 value, end = decoder.raw_decode(text, at)
             except RecursionError:
@@ -174,7 +203,9 @@ class Scanner:
                     shift += len(fixed) - len(text)
                     text = fixed
                     continue
-                if not self._final and (message.startswith("Unterminated string") or found >= len(text) - _NEAR):
+                if not self._final and (
+                    message.startswith("Unterminated string") or found >= len(text) - _NEAR
+                ):
                     raise _MoreError from None
                 if self._final and (message.startswith("Unterminated string") or found >= len(text)):
                     raise _MoreError from None
@@ -209,8 +240,13 @@ class Scanner:
         """Run as far as the text goes; returns the unconsumed position."""
         at = 0
         states: dict[str, Callable[[int, str], tuple[int, bool]]] = {
-            "start": self._start, "top": self._top, "top_lost": self._top_lost, "events": self._events, "lost": self._lost,
-            "done": self._done}
+            "start": self._start,
+            "top": self._top,
+            "top_lost": self._top_lost,
+            "events": self._events,
+            "lost": self._lost,
+            "done": self._done,
+        }
         while True:
             at = _skip(self._text, at)
             if at >= len(self._text):
@@ -318,7 +354,7 @@ class Scanner:
         found = _NEXT.search(self._text, at)
         if found is None:
             brace = self._text.rfind("}", at)
-            rest = self._text[brace + 1:].strip(" \t\n\r,") if brace >= 0 else "x"
+            rest = self._text[brace + 1 :].strip(" \t\n\r,") if brace >= 0 else "x"
             return (brace if not rest and not self._final else len(self._text)), False
         self._state = "events"
         self._comma = True
@@ -387,7 +423,9 @@ class Scanner:
         for key, value in args:
             if phase == "C":
                 if isinstance(value, str) and len(value) < 64 and _PLAIN_NUMBER.fullmatch(value):
-                    for column, one in zip(self._series, (self.rows, self._intern(key), float(value)), strict=True):
+                    for column, one in zip(
+                        self._series, (self.rows, self._intern(key), float(value)), strict=True
+                    ):
                         column.append(one)  # type: ignore[attr-defined]
                 else:
                     rest.append((key, value))
@@ -462,21 +500,23 @@ def _skip(text: str, at: int) -> int:
 
 
 def _repaired(text: str, at: int, issue: Callable[[str, int], None]) -> str | None:
-    """The text without what the decoder stumbled over at `at`: a comma too many, or a number it doesn't know."""
+    """The text without what the decoder stumbled over at `at`: a comma too many, or a number it doesn't
+    know.
+    """
     odd = _ODD.match(text, at)
     if odd:
-        return f"{text[:at]}NaN{text[odd.end():]}"
+        return f"{text[:at]}NaN{text[odd.end() :]}"
     before = at
     while before and text[before - 1] in " \t\n\r":
         before -= 1
-    comma = at if text[at:at + 1] == "," else before - 1
+    comma = at if text[at : at + 1] == "," else before - 1
     if comma < 0 or text[comma] != ",":
         return None
     after = _skip(text, comma + 1)
-    if text[after:after + 1] not in ("}", "]") or text[:comma].rstrip(" \t\n\r")[-1:] in ("{", "[", ","):
+    if text[after : after + 1] not in ("}", "]") or text[:comma].rstrip(" \t\n\r")[-1:] in ("{", "[", ","):
         return None
     issue("extra_comma", comma)
-    return text[:comma] + " " + text[comma + 1:]
+    return text[:comma] + " " + text[comma + 1 :]
 
 
 def _clean(value: Any) -> tuple[Any, int]:
@@ -505,7 +545,12 @@ def _deep(value: Any) -> bool:
     """Whether arrays and objects are nested too deep."""
     level = [value]
     for _ in range(_MAX_DEPTH + 2):
-        level = [item[1] if isinstance(outer, Pairs) else item for outer in level if isinstance(outer, list) for item in outer]
+        level = [
+            item[1] if isinstance(outer, Pairs) else item
+            for outer in level
+            if isinstance(outer, list)
+            for item in outer
+        ]
         if not any(isinstance(item, list) for item in level):
             return False
     return True
@@ -527,3 +572,31 @@ def overlaps(track: Int64s, start: Int64s, end: Int64s) -> int:
         else:
             open_ends.append(stop)
     return count
+
+
+class Stacks:
+    """Call stacks of traced functions, over many batches."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, list[tuple[int, int]]] = {}  # by track: (end, path), innermost last
+        self._paths: dict[tuple[int, int], int] = {}
+
+    def walk(self, track: Int64s, start: Int64s, end: Int64s, function: npt.NDArray[np.int32]) -> bytes:
+        """Rows by start (function: -1 for what is none) -> int32 path of each, -1: in no function."""
+        out: list[int] = []
+        for t, begin, stop, name in zip(
+            track.tolist(), start.tolist(), end.tolist(), function.tolist(), strict=True
+        ):
+            frames = self._open.setdefault(t, [])
+            while frames and frames[-1][0] <= begin:
+                frames.pop()
+            path = frames[-1][1] if frames else -1
+            if name >= 0:
+                path = self._paths.setdefault((path, name), len(self._paths))
+                frames.append((stop, path))
+            out.append(path)
+        return np.array(out, np.int32).tobytes()
+
+    def paths(self) -> bytes:
+        """int32 pairs (caller's path or -1, function) of all paths."""
+        return np.array(list(self._paths), np.int32).tobytes()

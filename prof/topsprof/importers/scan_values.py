@@ -1,4 +1,6 @@
-"""Values as the Python twin of the scanner handles them: numbers keep their text, objects their order and duplicates."""
+"""Values as the Python twin of the scanner handles them: numbers keep their text, objects their order and
+duplicates.
+"""
 
 from __future__ import annotations
 
@@ -42,13 +44,21 @@ def compact(value: Any) -> str:
 
 
 def cleaned(text: str) -> str:
-    """The text with U+FFFD in place of lone surrogates and of bytes that were no UTF-8 (decoded by surrogateescape)."""
+    """The text with U+FFFD in place of lone surrogates and of bytes that were no UTF-8 (decoded by
+    surrogateescape).
+    """
     try:
         text.encode()
         return text
     except UnicodeEncodeError:
-        data = b"".join(bytes((ord(c) - 0xDC00,)) if "\udc80" <= c <= "\udcff" else b"\xef\xbf\xbd"
-                        if "\ud800" <= c <= "\udfff" else c.encode() for c in text)
+        data = b"".join(
+            bytes((ord(c) - 0xDC00,))
+            if "\udc80" <= c <= "\udcff"
+            else b"\xef\xbf\xbd"
+            if "\ud800" <= c <= "\udfff"
+            else c.encode()
+            for c in text
+        )
         return data.decode("utf-8", "replace")
 
 
@@ -75,12 +85,12 @@ def scaled(text: str, shift: int) -> tuple[int, bool] | None:
     if exponent > 0 and number:
         if exponent > 40:
             return None
-        number *= 10 ** exponent
+        number *= 10**exponent
     elif exponent < 0 and number:
         if exponent < -39:
             number, exact = 0, False
         else:
-            number, rest = divmod(number, by := 10 ** -exponent)
+            number, rest = divmod(number, by := 10**-exponent)
             exact = exact and not rest
             number += 2 * rest >= by
     minus = found[1] == "-"
@@ -126,7 +136,7 @@ def triple(text: str) -> tuple[int, int, int] | None:
         if number is None or part is None:
             return None
         numbers.append(number)
-        text = text[part.end():].lstrip(" ")
+        text = text[part.end() :].lstrip(" ")
         if text[:1] in (",", "x", "X") and text:
             text = text[1:].lstrip(" ")
         else:

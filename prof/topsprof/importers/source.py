@@ -1,7 +1,8 @@
 """A trace file as a stream of decompressed bytes.
 
-Compression is told by content, never by name: gzip (any number of members), zstd (any number of frames), or none. A
-UTF-8 byte order mark is skipped. A damaged or truncated end yields what was readable and is remembered in `damage`.
+Compression is told by content, never by name: gzip (any number of members), zstd (any number of frames), or
+none. A UTF-8 byte order mark is skipped. A damaged or truncated end yields what was readable and is
+remembered in `damage`.
 """
 
 from __future__ import annotations
@@ -24,17 +25,23 @@ _READ_BYTES = 1 << 20
 
 
 class Source:
-    """One trace file. `progress(n)` is told of every n bytes read from disk (compressed bytes, `size` in all)."""
+    """One trace file. `progress(n)` is told of every n bytes read from disk (compressed bytes, `size` in
+    all).
+    """
 
     def __init__(self, path: Path | str, progress: Callable[[int], None] | None = None) -> None:
         self.path = Path(path)
-        self.damage: str | None = None  # what is wrong with the compressed stream, once it has been read to there
+        self.damage: str | None = (
+            None  # what is wrong with the compressed stream, once it has been read to there
+        )
         self._progress = progress
         self._head: bytes | None = None
         try:
             self.size = self.path.stat().st_size
         except OSError as error:
-            raise TraceError(f"{self.path}: {error.strerror or error}; give the path of a trace file") from error
+            raise TraceError(
+                f"{self.path}: {error.strerror or error}; give the path of a trace file"
+            ) from error
 
     def head(self) -> bytes:
         """The first HEAD_BYTES decompressed bytes, byte order mark removed."""
@@ -55,7 +62,9 @@ class Source:
         return io.BufferedReader(_Stream(self._plain()), _READ_BYTES)
 
     def chunks(self, ahead: int = 4) -> Iterator[bytes]:
-        """The decompressed bytes in pieces of at most some MB, read and decompressed in a thread up to `ahead` pieces ahead."""
+        """The decompressed bytes in pieces of at most some MB, read and decompressed in a thread up to
+        `ahead` pieces ahead.
+        """
         pieces: queue.Queue[bytes | BaseException | None] = queue.Queue(maxsize=ahead)
         stop = threading.Event()
 
@@ -113,7 +122,9 @@ class Source:
                 else:
                     yield from self._raw(file)
         except OSError as error:
-            raise TraceError(f"{self.path}: {error.strerror or error}; check that it is a readable file") from error
+            raise TraceError(
+                f"{self.path}: {error.strerror or error}; check that it is a readable file"
+            ) from error
 
     def _raw(self, file: BinaryIO) -> Iterator[bytes]:
         while piece := file.read(_READ_BYTES):

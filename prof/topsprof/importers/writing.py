@@ -1,4 +1,6 @@
-"""What importers write through: rows become sorted, indexed segments as they come, for one importer or several at once."""
+"""What importers write through: rows become sorted, indexed segments as they come, for one importer or
+several at once.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from typing import Any
 from tops_kit.session import Ledger, SessionWriter
 
 FLUSH_ROWS = 800_000
-"""Rows of one table that make a segment: below the number at which the writer would flush by itself, unsorted."""
+"""Rows of one table that make a segment: below the number at which the writer would flush by itself,
+unsorted.
+"""
 FLUSH_BYTES = 400 << 20
 
 
@@ -29,7 +33,9 @@ class Stage:
         with self.lock:
             self._writer.append(table, columns, rows)
             if rows is None:
-                rows = next((len(c) for c in columns.values() if hasattr(c, "__len__") and not isinstance(c, str)), 0)
+                rows = next(
+                    (len(c) for c in columns.values() if hasattr(c, "__len__") and not isinstance(c, str)), 0
+                )
             self._rows[table] = self._rows.get(table, 0) + rows
             self._bytes += size
             if self._rows[table] >= self._flush_rows or self._bytes >= FLUSH_BYTES:
@@ -47,7 +53,9 @@ class Stage:
 
 
 class FileWriter:
-    """The part of SessionWriter that importers use, for one file: rows go to the stage, ledger and attributes stay apart."""
+    """The part of SessionWriter that importers use, for one file: rows go to the stage, ledger and
+    attributes stay apart.
+    """
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
