@@ -175,6 +175,10 @@ class _Names:
 
 
 def _read_ring(path: Path, names: _Names, process: Process) -> None:
+    if path.stat().st_size < L.RING_HEADER_BYTES:
+        return  # its process ended between creating the file and allocating it
+    if path.stat().st_size < L.RING_HEADER_BYTES:  # its process died before it was allocated
+        return
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         ring = _header(L.RING_FORMAT, L.RING_FIELDS, data[: L.RING_HEADER_BYTES])
         if ring["state"] == L.RING_BUILDING:
