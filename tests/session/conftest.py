@@ -29,7 +29,7 @@ def lanes_module(request: pytest.FixtureRequest) -> Any:
 
 @pytest.fixture
 def nested_ranges() -> Callable[..., dict[str, Any]]:
-    """Columns of table tx: `calls` ranges with two ranges in each, as a recorder gives them (at their ends)."""
+    """Columns of table tx: `calls` ranges with two ranges in each, in order of their ends."""
 
     def build(calls: int, *, seed: int = 1, start_ns: int = 0, thread_id: int = 7) -> dict[str, Any]:
         random = np.random.default_rng(seed)
@@ -61,8 +61,12 @@ def make_session(tmp_path: Path, nested_ranges: Callable[..., dict[str, Any]]) -
         with SessionWriter.create(path, kind="recording", command=["app", "--x"]) as writer:
             for number in range(segments):
                 for thread in (7, 8):
-                    writer.append("tx", nested_ranges(calls, seed=number * 10 + thread,
-                                                      start_ns=number * 20_000_000, thread_id=thread))
+                    writer.append(
+                        "tx",
+                        nested_ranges(
+                            calls, seed=number * 10 + thread, start_ns=number * 20_000_000, thread_id=thread
+                        ),
+                    )
                 writer.append("process", {"process_id": [1], "pid": [100 + number]})
                 writer.flush(meta={"part": number})
         return path

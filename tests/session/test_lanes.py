@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,16 +17,29 @@ pytestmark = pytest.mark.smoke
 
 Event = tuple[int, int, int, int]
 small = st.tuples(st.integers(0, 2), st.integers(-20, 40), st.integers(0, 20), st.integers(0, 4))
-extreme = st.tuples(st.just(0), st.sampled_from([-(2**63), -1, 0, 2**62, 2**63 - 2, 2**63 - 1]),
-                    st.sampled_from([-(2**63), -5, 0, 1, 2**62, 2**63 - 1]), st.just(0))
+extreme = st.tuples(
+    st.just(0),
+    st.sampled_from([-(2**63), -1, 0, 2**62, 2**63 - 2, 2**63 - 1]),
+    st.sampled_from([-(2**63), -5, 0, 1, 2**62, 2**63 - 1]),
+    st.just(0),
+)
 events_strategy = st.one_of(st.lists(small, max_size=60), st.lists(extreme, max_size=12))
 
 
-def _order(module: Any, events: list[Event], recorded: bool) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+def _order(
+    module: Any, events: list[Event], recorded: bool
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     table = np.array(events, np.int64).reshape(-1, 4)
     order, depth = np.empty(len(events), np.uint32), np.empty(len(events), np.int32)
-    module.lane_order(table[:, 0].astype(np.int32), 3, table[:, 1].copy(), table[:, 2].copy(),
-                      table[:, 3].astype(np.int32) if recorded else None, order, depth)
+    module.lane_order(
+        table[:, 0].astype(np.int32),
+        3,
+        table[:, 1].copy(),
+        table[:, 2].copy(),
+        table[:, 3].astype(np.int32) if recorded else None,
+        order,
+        depth,
+    )
     return order, depth
 
 
@@ -51,7 +65,7 @@ def test_events_of_a_lane_do_not_overlap(events: list[Event], recorded: bool) ->
         assert level >= (events[row][3] if recorded else 0)
         lanes.setdefault((events[row][0], level), []).append(events[row])
     for lane in lanes.values():
-        for before, after in zip(lane, lane[1:], strict=False):
+        for before, after in pairwise(lane):
             assert _end(before) <= after[1]
 
 
@@ -82,7 +96,8 @@ def test_nested_events_lie_at_their_nesting_depth(tree: list[tuple[int, int, int
     events = [(0, start, length, 0) for start, length, _ in tree]
     order, depth = _order(backend(), events, False)
     assert {int(row): int(level) for row, level in zip(order, depth, strict=True)} == {
-        row: level for row, (_, _, level) in enumerate(tree)}
+        row: level for row, (_, _, level) in enumerate(tree)
+    }
 
 
 def test_who_overlaps_spills_and_who_is_enclosed_lies_below(lanes_module: Any) -> None:
@@ -105,7 +120,9 @@ def test_arguments_are_checked(wrong: str) -> None:
     track = np.array([5 if wrong == "track" else 0], np.int32)
     out = np.empty(1 if wrong == "track" else 2, np.int32)
     with pytest.raises(ValueError):
-        module.lane_order(track, 1, np.zeros(1, np.int64), np.zeros(1, np.int64), None, np.empty(1, np.uint32), out)
+        module.lane_order(
+            track, 1, np.zeros(1, np.int64), np.zeros(1, np.int64), None, np.empty(1, np.uint32), out
+        )
 
 
 @st.composite
@@ -126,14 +143,16 @@ def lanes(draw: st.DrawFn) -> tuple[np.ndarray[Any, Any], ...]:
 def test_pyramids(lane: tuple[np.ndarray[Any, Any], ...], rule: tuple[int, int, int]) -> None:
     bounds, start, end, name = lane
     least, first_percent, percent = rule
-    results = [module.pyramid(bounds, start, end, name, 4, 2, 12, least, first_percent, percent)
-               for module in (backend(), _lanes_py)]
+    results = [
+        module.pyramid(bounds, start, end, name, 4, 2, 12, least, first_percent, percent)
+        for module in (backend(), _lanes_py)
+    ]
     for one, other in zip(*results, strict=True):
         assert bytes(one) == bytes(other)
     columns = [np.frombuffer(part, np.int32 if i == 2 else np.int64) for i, part in enumerate(results[0][:6])]
     for number, shift, begin, count in np.frombuffer(results[0][6], np.int64).reshape(-1, 4).tolist():
         rows = slice(bounds[number], bounds[number + 1])
-        first, last, _, events, busy, longest = (column[begin:begin + count] for column in columns)
+        first, last, _, events, busy, longest = (column[begin : begin + count] for column in columns)
         assert events.sum() == rows.stop - rows.start
         assert busy.sum() == (end[rows] - start[rows]).sum()
         assert longest.max() == (end[rows] - start[rows]).max()
@@ -143,7 +162,18 @@ def test_pyramids(lane: tuple[np.ndarray[Any, Any], ...], rule: tuple[int, int, 
 
 def test_the_busiest_name_speaks_for_a_run(lanes_module: Any) -> None:
     start = np.array([0, 10, 20, 30])
-    out = lanes_module.pyramid(np.array([0, 4]), start, start + [3, 2, 4, 5], np.array([0, 1, 2, 1], np.int32), 3, 6, 6, 1, 100, 100)
+    out = lanes_module.pyramid(
+        np.array([0, 4]),
+        start,
+        start + np.array([3, 2, 4, 5]),
+        np.array([0, 1, 2, 1], np.int32),
+        3,
+        6,
+        6,
+        1,
+        100,
+        100,
+    )
     assert np.frombuffer(out[2], np.int32).tolist() == [1]
     assert np.frombuffer(out[3], np.int64).tolist() == [4]
 

@@ -49,7 +49,9 @@ def test_merge_and_json() -> None:
     assert first.copy().entries == first.entries
 
 
-@pytest.mark.parametrize("value", [None, {}, [1], [{}], [{"kind": "dropped", "count": "3"}], [{"kind": "?", "count": 1}]])
+@pytest.mark.parametrize(
+    "value", [None, {}, [1], [{}], [{"kind": "dropped", "count": "3"}], [{"kind": "?", "count": 1}]]
+)
 def test_malformed_json(value: object) -> None:
     with pytest.raises(ValueError):
         Ledger.from_json(value)

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from tops_kit.errors import SessionError
 from tops_kit.session import Session, SessionWriter, compact, pack, unpack
 
-pytestmark = pytest.mark.smoke
 Make = Callable[..., Path]
 Rows = Callable[..., list[dict[str, Any]]]
 
@@ -67,7 +66,9 @@ def test_existing_things_are_kept_unless_told(make_session: Make, tmp_path: Path
     assert (tmp_path / "other" / "precious").read_text() == "x"
 
 
-@pytest.mark.parametrize("name", ["../evil", "/etc/evil", "a/../../evil.parquet", "tx-0.parquet/..", "nope-0.parquet", "..\\evil"])
+@pytest.mark.parametrize(
+    "name", ["../evil", "/etc/evil", "a/../../evil.parquet", "tx-0.parquet/..", "nope-0.parquet", "..\\evil"]
+)
 def test_names_in_a_pack_are_no_paths(make_session: Make, tmp_path: Path, name: str) -> None:
     file = pack(make_session(segments=1, calls=1))
     with zipfile.ZipFile(file, "a") as archive:
@@ -104,7 +105,7 @@ def test_damaged_packs_are_one_line(make_session: Make, tmp_path: Path, data: st
         pack(make_session(segments=1, calls=20))
     content = bytearray(source.read_bytes())
     if data.draw(st.booleans()):
-        del content[data.draw(st.integers(0, len(content) - 1)):]
+        del content[data.draw(st.integers(0, len(content) - 1)) :]
     else:
         for _ in range(data.draw(st.integers(1, 5))):
             content[data.draw(st.integers(0, len(content) - 1))] ^= data.draw(st.integers(1, 255))

@@ -21,10 +21,17 @@ def test_tables_and_times(make_session: Make) -> None:
     table = session.table("tx", ["start_ns", "end_ns", "duration_ns"])
     rows = table.to_pylist()
     assert all(row["end_ns"] == row["start_ns"] + row["duration_ns"] for row in rows)
-    assert (session.start_ns, session.end_ns) == (min(r["start_ns"] for r in rows), max(r["end_ns"] for r in rows))
+    assert (session.start_ns, session.end_ns) == (
+        min(r["start_ns"] for r in rows),
+        max(r["end_ns"] for r in rows),
+    )
     assert session.names("tx") == sorted(set(session.table("tx", ["name"]).column(0).to_pylist()))
     assert len(session.table("tx", ["name"]).column(0).chunk(0).dictionary) == 20
-    for wrong in (lambda: session.table("no"), lambda: session.table("tx", ["no"]), lambda: session.summary("tx", ("no",))):
+    for wrong in (
+        lambda: session.table("no"),
+        lambda: session.table("tx", ["no"]),
+        lambda: session.summary("tx", ("no",)),
+    ):
         with pytest.raises(KeyError):
             wrong()
 
@@ -34,13 +41,19 @@ def test_what_is_told_of_a_process_in_several_rows_is_one_row(tmp_path: Path) ->
     with SessionWriter.create(path) as writer:
         writer.append("process", {"process_id": [1, 2], "pid": [10, 20], "name": ["a", "b"]})
         writer.flush()
-        writer.append("process", {"process_id": [2, 1, 3], "exit_status": [0, 1, None], "name": [None, "better", None]})
+        writer.append(
+            "process", {"process_id": [2, 1, 3], "exit_status": [0, 1, None], "name": [None, "better", None]}
+        )
         writer.append("thread", {"process_id": 1, "thread_id": [5, 5, 6], "name": ["x", None, "y"]})
     for prepare in (lambda: None, lambda: compact(path)):
         prepare()
         session = Session.open(path)
         rows = session.table("process", ["process_id", "pid", "name", "exit_status"]).to_pylist()
-        assert [tuple(row.values()) for row in rows] == [(1, 10, "better", 1), (2, 20, "b", 0), (3, None, None, None)]
+        assert [tuple(row.values()) for row in rows] == [
+            (1, 10, "better", 1),
+            (2, 20, "b", 0),
+            (3, None, None, None),
+        ]
         assert session.table("thread", ["name"]).column(0).to_pylist() == ["x", "y"]
         assert session.sql_connection().sql("select count(*) from process").fetchall() == [(3,)]
         assert session.tables() == {"process": 3, "thread": 2}
@@ -93,7 +106,9 @@ def test_recovery_is_called_for_a_recording_that_was_not_closed(tmp_path: Path) 
         (lambda path: (shutil.rmtree(path), path.write_text("x")), "is a file"),
     ],
 )
-def test_what_is_no_session_is_one_line(make_session: Make, damage: Callable[[Path], Any], message: str) -> None:
+def test_what_is_no_session_is_one_line(
+    make_session: Make, damage: Callable[[Path], Any], message: str
+) -> None:
     path = make_session(segments=1, calls=1)
     damage(path)
     with pytest.raises(SessionError, match=message) as error:

@@ -16,8 +16,17 @@ pytestmark = pytest.mark.smoke
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("1.5s", 1_500_000_000), ("200ms", 200_000_000), ("12us", 12_000), ("7ns", 7), ("3", 3_000_000_000),
-     (".5us", 500), ("-2ms", -2_000_000), ("0.000000001", 1), ("1.50000000000s", 1_500_000_000)],
+    [
+        ("1.5s", 1_500_000_000),
+        ("200ms", 200_000_000),
+        ("12us", 12_000),
+        ("7ns", 7),
+        ("3", 3_000_000_000),
+        (".5us", 500),
+        ("-2ms", -2_000_000),
+        ("0.000000001", 1),
+        ("1.50000000000s", 1_500_000_000),
+    ],
 )
 def test_times_are_exact(text: str, expected: int) -> None:
     assert parse_time(text) == expected
@@ -29,7 +38,9 @@ def test_malformed_times(text: str) -> None:
         parse_time(text)
 
 
-scalars = st.one_of(st.none(), st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False), st.text())
+scalars = st.one_of(
+    st.none(), st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False), st.text()
+)
 columns = st.sampled_from(["name", "stream_id", "duration_ns"])
 filters = st.builds(Filter, columns, st.sampled_from([o for o in OPERATORS if "~" not in o]), scalars)
 ends = st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1))
@@ -51,8 +62,19 @@ def test_text_and_json_round_trip(selection: Selection) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["5s", "3s/1s", "{", "{\"time\": [1]}", "{\"time\": 5}", "{\"names\": \"(\"}", "{\"filters\": [\"=\"]}", "{\"filters\": 3}",
-     "{\"tracks\": [1]}", "{\"other\": 1}", "a/b"],
+    [
+        "5s",
+        "3s/1s",
+        "{",
+        '{"time": [1]}',
+        '{"time": 5}',
+        '{"names": "("}',
+        '{"filters": ["="]}',
+        '{"filters": 3}',
+        '{"tracks": [1]}',
+        '{"other": 1}',
+        "a/b",
+    ],
 )
 def test_malformed_texts(text: str) -> None:
     with pytest.raises(UserError) as error:
@@ -64,9 +86,17 @@ def test_malformed_texts(text: str) -> None:
 def session(tmp_path: Path) -> Session:
     path = tmp_path / "s.topsprof"
     with SessionWriter.create(path) as writer:
-        writer.append("kernel", {
-            "start_ns": [100, 200, 300, 400], "duration_ns": [50, 150, 0, 10], "name": ["gemm", "conv", "gemm", None],
-            "stream_id": [7, 7, 8, None], "device_id": 0, "occupancy": [0.5, 1.5, None, 2.0]})
+        writer.append(
+            "kernel",
+            {
+                "start_ns": [100, 200, 300, 400],
+                "duration_ns": [50, 150, 0, 10],
+                "name": ["gemm", "conv", "gemm", None],
+                "stream_id": [7, 7, 8, None],
+                "device_id": 0,
+                "occupancy": [0.5, 1.5, None, 2.0],
+            },
+        )
         writer.append("tx", {"start_ns": [150], "duration_ns": [10], "name": ["step"], "unfinished": [True]})
         writer.append("process", {"process_id": [1]})
     return Session.open(path)
@@ -109,7 +139,9 @@ def test_plain_tables_are_not_restricted(session: Session) -> None:
     assert session.table("process", selection=Selection(time=(0, 1))).num_rows == 1
 
 
-@pytest.mark.parametrize("text", ["stream_id=x", "stream_id=true", "stream_id=99999999999999999999", "name>null"])
+@pytest.mark.parametrize(
+    "text", ["stream_id=x", "stream_id=true", "stream_id=99999999999999999999", "name>null"]
+)
 def test_values_that_do_not_fit(session: Session, text: str) -> None:
     with pytest.raises(UserError, match="doesn't fit"):
         session.table("kernel", selection=Selection(filters=(Filter.parse(text),)))

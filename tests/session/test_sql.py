@@ -10,7 +10,6 @@ from tops_kit.session import Session, SessionWriter, compact
 from tops_kit.session import reader as reader_module
 from tops_kit.session.schema import TABLES
 
-pytestmark = pytest.mark.smoke
 Make = Callable[..., Path]
 
 
@@ -22,6 +21,7 @@ def session(request: pytest.FixtureRequest, make_session: Make) -> Session:
     return Session.open(path)
 
 
+@pytest.mark.smoke
 def test_tables_are_views(session: Session) -> None:
     connection = session.sql_connection()
     expected: dict[str, int] = {}
@@ -46,32 +46,76 @@ def test_conditions_on_every_kind_of_column(session: Session) -> None:
         ("end_ns between 100000 and 200000", lambda r: 100000 <= r["end_ns"] <= 200000),
     ):
         expected = sum(map(test, rows))
-        assert connection.sql(f"select count(*) from tx where {condition}").fetchall() == [(expected,)], condition
+        assert connection.sql(f"select count(*) from tx where {condition}").fetchall() == [(expected,)], (
+            condition
+        )
         assert connection.sql(f"select sum(duration_ns) from tx where {condition}").fetchall() == [
-            (sum(row["duration_ns"] for row in rows if test(row)) if expected else None,)], condition
+            (sum(row["duration_ns"] for row in rows if test(row)) if expected else None,)
+        ], condition
 
 
 def test_slice_unites_the_interval_tables(tmp_path: Path) -> None:
     with SessionWriter.create(tmp_path / "a.topsprof") as writer:
-        writer.append("kernel", {"start_ns": [10], "duration_ns": [5], "name": ["k"], "device_id": 1, "stream_id": 7, "args": ['{"a":1}']})
-        writer.append("op", {"start_ns": [1], "duration_ns": [50], "name": ["aten::mm"], "thread_id": 3, "scope": "cpu_op"})
-        writer.append("tx", {"start_ns": [2], "duration_ns": [1], "name": ["t"], "domain": "d", "category": "c", "depth": [4]})
+        writer.append(
+            "kernel",
+            {
+                "start_ns": [10],
+                "duration_ns": [5],
+                "name": ["k"],
+                "device_id": 1,
+                "stream_id": 7,
+                "args": ['{"a":1}'],
+            },
+        )
+        writer.append(
+            "op",
+            {"start_ns": [1], "duration_ns": [50], "name": ["aten::mm"], "thread_id": 3, "scope": "cpu_op"},
+        )
+        writer.append(
+            "tx",
+            {
+                "start_ns": [2],
+                "duration_ns": [1],
+                "name": ["t"],
+                "domain": "d",
+                "category": "c",
+                "depth": [4],
+            },
+        )
         writer.append("counter", {"start_ns": [2], "name": ["c"], "value": [1.0]})
     connection = Session.open(tmp_path / "a.topsprof").sql_connection()
-    rows = connection.sql("select table_name, start_ns, end_ns, duration_ns, name, thread_id, device_id, stream_id, domain, category,"
-                          " depth, args from slice order by start_ns").fetchall()
-    assert rows == [("op", 1, 51, 50, "aten::mm", 3, None, None, None, "cpu_op", None, None),
-                    ("tx", 2, 3, 1, "t", None, None, None, "d", "c", 4, None),
-                    ("kernel", 10, 15, 5, "k", None, 1, 7, None, None, None, '{"a":1}')]
+    rows = connection.sql(
+        "select table_name, start_ns, end_ns, duration_ns, name, thread_id, device_id, stream_id, domain,"
+        " category, depth, args from slice order by start_ns"
+    ).fetchall()
+    assert rows == [
+        ("op", 1, 51, 50, "aten::mm", 3, None, None, None, "cpu_op", None, None),
+        ("tx", 2, 3, 1, "t", None, None, None, "d", "c", 4, None),
+        ("kernel", 10, 15, 5, "k", None, 1, 7, None, None, None, '{"a":1}'),
+    ]
 
 
 @pytest.mark.parametrize(
     "statement",
-    ["attach '{folder}/x.db'", "copy tx to '{folder}/x.csv'", "copy (select 1) to '{folder}/x.parquet'", "export database '{folder}/x'",
-     "select * from read_csv('{folder}/secret.csv')", "select * from '{folder}/secret.csv'", "select * from read_text('{folder}/secret.csv')",
-     "select * from glob('{folder}/*')", "install httpfs", "load httpfs", "set enable_external_access = true", "reset enable_external_access",
-     "set python_enable_replacements = true", "set allowed_directories = ['/']", "select * from secret_frame",
-     "select * from read_parquet('http://127.0.0.1:9/x')", "load '{folder}/x.so'"],
+    [
+        "attach '{folder}/x.db'",
+        "copy tx to '{folder}/x.csv'",
+        "copy (select 1) to '{folder}/x.parquet'",
+        "export database '{folder}/x'",
+        "select * from read_csv('{folder}/secret.csv')",
+        "select * from '{folder}/secret.csv'",
+        "select * from read_text('{folder}/secret.csv')",
+        "select * from glob('{folder}/*')",
+        "install httpfs",
+        "load httpfs",
+        "set enable_external_access = true",
+        "reset enable_external_access",
+        "set python_enable_replacements = true",
+        "set allowed_directories = ['/']",
+        "select * from secret_frame",
+        "select * from read_parquet('http://127.0.0.1:9/x')",
+        "load '{folder}/x.so'",
+    ],
 )
 def test_nothing_else_is_within_reach(session: Session, tmp_path: Path, statement: str) -> None:
     (tmp_path / "secret.csv").write_text("a\n1\n")

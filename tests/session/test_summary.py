@@ -16,7 +16,6 @@ from tops_kit.session.schema import TABLES
 from tops_kit.session.segment import SUMMARY, SegmentData
 
 Make = Callable[..., Path]
-pytestmark = pytest.mark.smoke
 
 
 def _expected(rows: list[tuple[Any, ...]]) -> dict[tuple[Any, ...], dict[str, float]]:
@@ -25,14 +24,26 @@ def _expected(rows: list[tuple[Any, ...]]) -> dict[tuple[Any, ...], dict[str, fl
     for *key, value in rows:
         if value is not None:
             groups.setdefault(tuple(key), []).append(value)
-    return {key: {
-        "count": len(values), "total": sum(values), "min": min(values), "max": max(values), "mean": sum(values) / len(values),
-        "median": statistics.median(values), "stddev": statistics.stdev(values) if len(values) > 1 else 0.0,
-        "p90": float(np.percentile(values, 90)), "p95": float(np.percentile(values, 95)), "p99": float(np.percentile(values, 99)),
-    } for key, values in groups.items()}
+    return {
+        key: {
+            "count": len(values),
+            "total": sum(values),
+            "min": min(values),
+            "max": max(values),
+            "mean": sum(values) / len(values),
+            "median": statistics.median(values),
+            "stddev": statistics.stdev(values) if len(values) > 1 else 0.0,
+            "p90": float(np.percentile(values, 90)),
+            "p95": float(np.percentile(values, 95)),
+            "p99": float(np.percentile(values, 99)),
+        }
+        for key, values in groups.items()
+    }
 
 
-def _check(table: pa.Table, group: tuple[str, ...], expected: dict[tuple[Any, ...], dict[str, float]]) -> None:
+def _check(
+    table: pa.Table, group: tuple[str, ...], expected: dict[tuple[Any, ...], dict[str, float]]
+) -> None:
     rows = table.to_pylist()
     assert {tuple(row[name] for name in group) for row in rows} == set(expected)
     assert len(rows) == len(expected)
@@ -46,6 +57,7 @@ def _check(table: pa.Table, group: tuple[str, ...], expected: dict[tuple[Any, ..
     assert totals == sorted(totals, reverse=True)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("group", [("name",), ("domain", "name", "style"), ("thread_id", "depth"), ()])
 @pytest.mark.parametrize("compacted", [False, True])
 def test_exact_statistics(make_session: Make, group: tuple[str, ...], compacted: bool) -> None:
@@ -58,8 +70,14 @@ def test_exact_statistics(make_session: Make, group: tuple[str, ...], compacted:
     _check(session.summary("tx", group), group, _expected(rows))
 
 
-value_rows = st.lists(st.tuples(st.one_of(st.none(), st.sampled_from(["a", "b", "ä\N{SNOWMAN}"])),
-                                st.one_of(st.none(), st.integers(0, 3)), st.one_of(st.none(), st.integers(0, 2**40))), max_size=40)
+value_rows = st.lists(
+    st.tuples(
+        st.one_of(st.none(), st.sampled_from(["a", "b", "ä\N{SNOWMAN}"])),
+        st.one_of(st.none(), st.integers(0, 3)),
+        st.one_of(st.none(), st.integers(0, 2**40)),
+    ),
+    max_size=40,
+)
 
 
 @settings(max_examples=100, deadline=None)
@@ -69,13 +87,23 @@ def test_any_rows(pieces: list[list[tuple[Any, ...]]]) -> None:
     group = ("copy_kind", "stream_id")
 
     def data() -> list[SegmentData]:
-        return [SegmentData(len(piece), {
-            "copy_kind": pa.array([row[0] for row in piece], pa.string()).dictionary_encode(),
-            "stream_id": pa.array([row[1] for row in piece], pa.int64()),
-            "size_bytes": pa.array([row[2] for row in piece], pa.int64()),
-        }) for piece in pieces]
+        return [
+            SegmentData(
+                len(piece),
+                {
+                    "copy_kind": pa.array([row[0] for row in piece], pa.string()).dictionary_encode(),
+                    "stream_id": pa.array([row[1] for row in piece], pa.int64()),
+                    "size_bytes": pa.array([row[2] for row in piece], pa.int64()),
+                },
+            )
+            for piece in pieces
+        ]
 
-    _check(summary.summarise(table, group, "size_bytes", data), group, _expected([row for piece in pieces for row in piece]))
+    _check(
+        summary.summarise(table, group, "size_bytes", data),
+        group,
+        _expected([row for piece in pieces for row in piece]),
+    )
 
 
 def test_several_passes_give_the_same(make_session: Make, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +123,9 @@ def test_without_the_extension(make_session: Make, monkeypatch: pytest.MonkeyPat
 def test_of_a_selection(make_session: Make) -> None:
     session = Session.open(make_session(segments=2, calls=100))
     selection = Selection(time=(100_000, 20_100_000), names="1")
-    rows = [tuple(row.values()) for row in session.table("tx", ["name", "duration_ns"], selection).to_pylist()]
+    rows = [
+        tuple(row.values()) for row in session.table("tx", ["name", "duration_ns"], selection).to_pylist()
+    ]
     assert rows
     _check(session.summary("tx", ("name",), selection=selection), ("name",), _expected(rows))
     assert session.summary("tx", selection=Selection(names="no such")).num_rows == 0
@@ -139,7 +169,9 @@ def test_compaction_keeps_the_summaries_that_the_schema_declares(make_session: M
     assert {file.name for file in (path / "summary").iterdir()} == {"tx-domain+name+style-duration_ns.arrow"}
 
 
-def test_the_parts_in_the_segments_merge_to_the_whole(make_session: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_parts_in_the_segments_merge_to_the_whole(
+    make_session: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = make_session(segments=1, calls=50)
     compact(path, summaries=False)
     session = Session.open(path)
@@ -160,6 +192,15 @@ def test_a_kept_summary_needs_no_heavy_library(make_session: Make) -> None:
 
     path = make_session(segments=1, calls=10)
     compact(path)
-    code = (f"import sys; from tops_kit.session import Session; Session.open({str(path)!r}).summary('tx', ('domain', 'name', 'style'));"
-            "print([name for name in ('pandas', 'duckdb', 'pyarrow.dataset', 'pyarrow.parquet') if name in sys.modules])")
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    code = (
+        "import sys; from tops_kit.session import Session;"
+        f"Session.open({str(path)!r}).summary('tx', ('domain', 'name', 'style'));"
+        "heavy = ('pandas', 'duckdb', 'pyarrow.dataset', 'pyarrow.parquet');"
+        "print([name for name in heavy if name in sys.modules])"
+    )
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        == "[]"
+    )

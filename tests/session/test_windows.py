@@ -25,7 +25,9 @@ def session(request: pytest.FixtureRequest, make_session: Callable[..., Path]) -
 def test_lanes_are_tracks_at_a_depth(session: Session) -> None:
     lanes = session.lanes("tx")
     found = lanes.table.select(["process_id", "thread_id", "task_id", "lane_depth"]).to_pylist()
-    assert [tuple(lane.values()) for lane in found] == [(1, thread, 0, depth) for thread in (7, 8) for depth in (0, 1)]
+    assert [tuple(lane.values()) for lane in found] == [
+        (1, thread, 0, depth) for thread in (7, 8) for depth in (0, 1)
+    ]
     assert sum(lanes.table.column("rows").to_pylist()) == session.tables()["tx"]
 
 
@@ -34,11 +36,16 @@ def test_a_window_holds_just_the_events_that_overlap_it(session: Session) -> Non
     every = session.table("tx", ["start_ns", "end_ns", "name", "thread_id", "depth"]).to_pylist()
     for lane in range(len(lanes)):
         key = lanes.table.slice(lane, 1).to_pylist()[0]
-        mine = [row for row in every if row["thread_id"] == key["thread_id"] and row["depth"] == key["lane_depth"]]
+        mine = [
+            row for row in every if row["thread_id"] == key["thread_id"] and row["depth"] == key["lane_depth"]
+        ]
         for begin, end in ((0, 2**62), (3_000_000, 3_200_000), (12_000_000, 12_000_001), (-5, 0)):
             rows = session.window("tx", lane, begin, end).to_pylist()
-            expected = sorted((row["start_ns"], row["end_ns"], row["name"]) for row in mine
-                              if row["start_ns"] < end and row["end_ns"] > begin)
+            expected = sorted(
+                (row["start_ns"], row["end_ns"], row["name"])
+                for row in mine
+                if row["start_ns"] < end and row["end_ns"] > begin
+            )
             assert sorted((row["start_ns"], row["end_ns"], row["name"]) for row in rows) == expected
             assert all(row["count"] == 1 and row["busy_ns"] == row["longest_ns"] for row in rows)
 
@@ -67,7 +74,9 @@ def test_the_pyramid_is_small(make_session: Callable[..., Path]) -> None:
 
 def test_instants_and_counters_have_lanes(tmp_path: Path) -> None:
     with SessionWriter.create(tmp_path / "a.topsprof") as writer:
-        writer.append("counter", {"start_ns": [1, 2, 3, 4], "name": ["a", "b", "a", "b"], "value": [1.0, 2, 3, 4]})
+        writer.append(
+            "counter", {"start_ns": [1, 2, 3, 4], "name": ["a", "b", "a", "b"], "value": [1.0, 2, 3, 4]}
+        )
         writer.append("sample", {"start_ns": [5, 6], "thread_id": [1, 2]})
     for prepare in (lambda: None, lambda: compact(tmp_path / "a.topsprof")):
         prepare()
@@ -83,10 +92,17 @@ def test_instants_and_counters_have_lanes(tmp_path: Path) -> None:
 def test_the_latest_possible_times(tmp_path: Path) -> None:
     last: Any = 2**63 - 1
     with SessionWriter.create(tmp_path / "a.topsprof") as writer:
-        writer.append("tx", {"start_ns": [last - 1, last, -(2**63)], "duration_ns": [last, 5, 1], "name": ["a", "b", "c"]})
+        writer.append(
+            "tx",
+            {"start_ns": [last - 1, last, -(2**63)], "duration_ns": [last, 5, 1], "name": ["a", "b", "c"]},
+        )
     compact(tmp_path / "a.topsprof")
     session = Session.open(tmp_path / "a.topsprof")
     assert (session.start_ns, session.end_ns) == (-(2**63), last)
     assert sorted(session.table("tx", ["end_ns"]).column(0).to_pylist()) == [-(2**63) + 1, last, last]
-    ends = [end for lane in range(len(session.lanes("tx"))) for end in session.window("tx", lane, 0, last).column(1).to_pylist()]
+    ends = [
+        end
+        for lane in range(len(session.lanes("tx")))
+        for end in session.window("tx", lane, 0, last).column(1).to_pylist()
+    ]
     assert ends == [last]

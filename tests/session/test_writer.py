@@ -22,18 +22,41 @@ pytestmark = pytest.mark.smoke
 
 def test_columns_come_as_arrays_lists_and_scalars(tmp_path: Path, rows_of: Rows) -> None:
     with SessionWriter.create(tmp_path / "a.topsprof") as out:
-        out.append("tx", {"start_ns": np.array([5, 6]), "duration_ns": np.array([1, 2], np.uint32), "name": ["a", None],
-                          "process_id": 1})
-        out.append("tx", {"start_ns": pa.array([7]), "name": pa.array(["a"]).dictionary_encode(), "payload": ["{}"]})
+        out.append(
+            "tx",
+            {
+                "start_ns": np.array([5, 6]),
+                "duration_ns": np.array([1, 2], np.uint32),
+                "name": ["a", None],
+                "process_id": 1,
+            },
+        )
+        out.append(
+            "tx", {"start_ns": pa.array([7]), "name": pa.array(["a"]).dictionary_encode(), "payload": ["{}"]}
+        )
         out.append("tx", {"start_ns": 8, "name": "b", "color": np.uint32(3)}, rows=2)
-        out.append("tx", {"start_ns": pa.chunked_array([[9], [10]]),
-                          "name": pa.chunked_array([pa.array(["x"]).dictionary_encode(),
-                                                    pa.array(["y"]).dictionary_encode()])})
+        out.append(
+            "tx",
+            {
+                "start_ns": pa.chunked_array([[9], [10]]),
+                "name": pa.chunked_array(
+                    [pa.array(["x"]).dictionary_encode(), pa.array(["y"]).dictionary_encode()]
+                ),
+            },
+        )
         out.append("tx", {"start_ns": [], "name": []})
-    rows = rows_of(tmp_path / "a.topsprof", "tx", ["start_ns", "duration_ns", "name", "process_id", "payload", "color"])
+    rows = rows_of(
+        tmp_path / "a.topsprof", "tx", ["start_ns", "duration_ns", "name", "process_id", "payload", "color"]
+    )
     assert [tuple(row.values()) for row in sorted(rows, key=lambda row: row["start_ns"])] == [
-        (5, 1, "a", 1, None, None), (6, 2, None, 1, None, None), (7, 0, "a", None, "{}", None),
-        (8, 0, "b", None, None, 3), (8, 0, "b", None, None, 3), (9, 0, "x", None, None, None), (10, 0, "y", None, None, None)]
+        (5, 1, "a", 1, None, None),
+        (6, 2, None, 1, None, None),
+        (7, 0, "a", None, "{}", None),
+        (8, 0, "b", None, None, 3),
+        (8, 0, "b", None, None, 3),
+        (9, 0, "x", None, None, None),
+        (10, 0, "y", None, None, None),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -60,7 +83,10 @@ def test_rows_that_do_not_fit(tmp_path: Path, columns: dict[str, Any], error: ty
 def test_unused_names_are_left_out(tmp_path: Path) -> None:
     names = pa.array([f"name {i}" for i in range(1000)])
     with SessionWriter.create(tmp_path / "a.topsprof") as out:
-        out.append("tx", {"start_ns": [1, 2], "name": pa.DictionaryArray.from_arrays(pa.array([7, 3], pa.int32()), names)})
+        out.append(
+            "tx",
+            {"start_ns": [1, 2], "name": pa.DictionaryArray.from_arrays(pa.array([7, 3], pa.int32()), names)},
+        )
     column = Session.open(tmp_path / "a.topsprof").table("tx", ["name"]).column(0)
     assert column.to_pylist() == ["name 7", "name 3"]
     assert len(column.chunk(0).dictionary) == 2
@@ -146,7 +172,9 @@ def test_large_appends_are_flushed_by_themselves(tmp_path: Path, monkeypatch: py
     assert Session.open(out.path).tables()["tx"] == 34 * 30
 
 
-def test_a_full_disk_is_one_line_and_earlier_segments_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_one_line_and_earlier_segments_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     out = SessionWriter.create(tmp_path / "a.topsprof")
     out.append("tx", {"start_ns": [1, 2]})
     out.flush()

@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tops_kit.session import Session, SessionWriter, compact, compaction, start_compaction
+from tops_kit.session.compaction import COMPACT_LOCK
+from tops_kit.session.lock import FolderLock
+
+pytestmark = pytest.mark.smoke
+Make = Callable[..., Path]
+Rows = Callable[..., list[dict[str, Any]]]
+
+
+def _names(path: Path) -> list[str]:
+    return sorted(entry.name for entry in (path / "segments").iterdir())
+
+
+def test_raw_segments_become_one_that_is_sorted(make_session: Make, rows_of: Rows) -> None:
+    path = make_session(segments=4, calls=50)
+    before = rows_of(path), rows_of(path, "process")
+    done = compact(path)
+    assert (done.read, done.written) == (8, 2)
+    session = Session.open(path)
+    (segment,) = session.segments("tx")
+    assert segment.level == "lanes"
+    assert segment.user == {"merged": [{"part": i} for i in range(4)]}
+    assert (rows_of(path), rows_of(path, "process")) == before
+    assert _names(path) == ["process-000008.1", "tx-000007.1"]
+    assert compact(path) == compaction.Compaction()
+
+
+def test_small_sorted_segments_take_part_when_rows_are_added(make_session: Make, rows_of: Rows) -> None:
+    path = make_session(segments=2, calls=20)
+    compact(path)
+    with SessionWriter.resume(path) as writer:
+        writer.append("tx", {"start_ns": [1, 2, 3]})
+    expected = rows_of(path)
+    compact(path)
+    assert rows_of(path) == expected
+    assert [segment.rows for segment in Session.open(path).segments("tx")] == [len(expected)]
+
+
+def test_segments_stay_within_bounds(
+    make_session: Make, rows_of: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = make_session(segments=6, calls=20)
+    expected = rows_of(path)
+    monkeypatch.setattr(compaction, "MOST_ROWS", 300)
+    monkeypatch.setattr(compaction, "FULL_ROWS", 200)
+    compact(path)
+    assert [segment.rows for segment in Session.open(path).segments("tx")] == [240, 240, 240]
+    assert rows_of(path) == expected
+
+
+def test_live_merges_only_what_fills_a_segment(make_session: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = make_session(segments=3, calls=20)
+    assert compact(path, live=True) == compaction.Compaction()
+    monkeypatch.setattr(compaction, "FULL_ROWS", 200)
+    monkeypatch.setattr(compaction, "MOST_ROWS", 240)
+    assert compact(path, live=True).written == 1
+    assert not (path / "summary").exists()
+
+
+def test_while_it_is_written_and_read(
+    make_session: Make, rows_of: Rows, nested_ranges: Callable[..., dict[str, Any]]
+) -> None:
+    path = make_session(segments=3, calls=20)
+    early = Session.open(path)
+    with SessionWriter.resume(path) as writer:
+        for number in range(3):
+            writer.append("tx", nested_ranges(10, seed=number))
+            writer.flush()
+            assert start_compaction(path).wait(60) == 0
+            assert Session.open(path).tables()["tx"] == 360 + 30 * (number + 1)
+    assert early.tables()["tx"] == 360
+    early.refresh()
+    assert len(rows_of(early)) == 450
+    assert early.ledger.clean
+
+
+def test_one_compaction_at_a_time(make_session: Make) -> None:
+    path = make_session(segments=2, calls=5)
+    lock = FolderLock(path / COMPACT_LOCK)
+    assert lock.acquire()
+    assert compact(path) == compaction.Compaction()
+    lock.release()
+    assert compact(path).written == 2
+
+
+def test_replaced_segments_that_could_not_be_deleted(
+    make_session: Make, rows_of: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = make_session(segments=3, calls=20)
+    expected = rows_of(path)
+    with monkeypatch.context() as patch:
+        patch.setattr(compaction, "remove_folder", lambda _path: False)
+        compact(path)
+        assert rows_of(path) == expected
+        with SessionWriter.resume(path) as writer:
+            writer.append("tx", {"start_ns": [1]})
+        compact(path)
+        assert len(_names(path)) > 5
+        assert Session.open(path).tables()["tx"] == len(expected) + 1
+    # Deleted in any order, none of the replaced ones comes back.
+    stale = [
+        name
+        for name in _names(path)
+        if name.startswith("tx-") and not name.endswith(".2") and name != "tx-000009.1"
+    ]
+    shutil.rmtree(path / "segments" / stale[-1])
+    assert Session.open(path).tables()["tx"] == len(expected) + 1
+    compact(path)
+    assert len(_names(path)) == 2
+    assert Session.open(path).tables()["tx"] == len(expected) + 1
+
+
+def test_a_damaged_segment_does_not_hinder_the_others(make_session: Make) -> None:
+    path = make_session(segments=3, calls=20)
+    hot = path / "segments" / "tx-000003" / "hot.arrow"
+    content = bytearray(hot.read_bytes())
+    content[-300:] = bytes(300)
+    hot.write_bytes(content)
+    compact(path)
+    session = Session.open(path)
+    assert session.table("tx").num_rows == 240
+    assert session.ledger.total("dropped", code="damaged_segment") == 120
+    assert hot.exists()  # kept: someone may know how to mend it
+
+
+def test_sorted_on_demand(make_session: Make) -> None:
+    session = Session.open(make_session(segments=2, calls=5))
+    assert not session.indexed
+    session.ensure_indexed()
+    assert session.indexed
+    assert session.table("tx").num_rows == 60
+
+
+def test_a_flush_can_sort_at_once(
+    tmp_path: Path, nested_ranges: Callable[..., dict[str, Any]], rows_of: Rows
+) -> None:
+    with SessionWriter.create(tmp_path / "a.topsprof") as writer:
+        writer.append("tx", nested_ranges(20))
+        writer.append("process", {"process_id": [1]})
+        writer.flush(level="lanes")
+        with pytest.raises(ValueError, match="level"):
+            writer.flush(level="best")
+    assert Session.open(tmp_path / "a.topsprof").indexed
+    assert len(rows_of(tmp_path / "a.topsprof")) == 60

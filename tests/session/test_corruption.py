@@ -1,0 +1,109 @@
+"""Files cut short or with wrong bytes: never more than the segment is lost, and never a traceback."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tops_kit.errors import SessionError
+from tops_kit.session import Selection, Session, compact, info, pack
+
+Make = Callable[..., Path]
+
+
+def _use(path: Path) -> None:
+    """Everything that a tool does with a session."""
+    session = Session.open(path)
+    for name in session.tables():
+        session.table(name).to_pylist()
+    session.table("tx", selection=Selection(names="range 1", time=(0, 30_000_000))).to_pylist()
+    session.summary("tx")
+    lanes = session.lanes("tx")
+    for lane in range(len(lanes)):
+        lanes.window(lane, 0, 2**40, 1 << 16).to_pylist()
+    session.sql_connection().sql(
+        "select name, sum(duration_ns), max(payload) from tx group by name"
+    ).fetchall()
+    session.ledger.lines()
+    info(path)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Make, bool], Path]:
+    """A sound session, raw or compacted, made once."""
+    made: dict[bool, Path] = {}
+
+    def get(make: Make, compacted: bool) -> Path:
+        if compacted not in made:
+            path = make(f"whole{compacted}.topsprof", segments=2, calls=300)
+            if compacted:
+                compact(path)
+                Session.open(path).summary("tx")
+            made[compacted] = Path(shutil.copytree(path, tmp_path_factory.mktemp("whole") / "a.topsprof"))
+        return made[compacted]
+
+    return get
+
+
+@pytest.mark.slow
+@settings(
+    max_examples=50,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(data=st.data())
+def test_any_damage_is_survived(
+    make_session: Make, whole: Callable[[Make, bool], Path], tmp_path: Path, data: st.DataObject
+) -> None:
+    source = whole(make_session, data.draw(st.booleans(), label="compacted"))
+    path = tmp_path / "damaged.topsprof"
+    shutil.rmtree(path, ignore_errors=True)
+    shutil.copytree(source, path)
+    files = sorted(file for file in path.rglob("*") if file.is_file() and not file.name.startswith("."))
+    file = data.draw(st.sampled_from(files), label="file")
+    content = bytearray(file.read_bytes())
+    how = data.draw(st.sampled_from(["truncate", "flip", "zeros", "remove"]), label="how")
+    if how == "remove":
+        file.unlink()
+    else:
+        if how == "truncate":
+            del content[data.draw(st.integers(0, len(content) - 1)) :]
+        elif how == "zeros":
+            at = data.draw(st.integers(0, len(content) - 1))
+            content[at : at + 64] = bytes(len(content[at : at + 64]))
+        else:
+            for _ in range(data.draw(st.integers(1, 4))):
+                content[data.draw(st.integers(0, len(content) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+        file.write_bytes(content)
+    try:
+        _use(path)
+        pack(path, tmp_path / "damaged.topspack", overwrite=True)
+        compact(path)
+        _use(path)
+    except SessionError as error:
+        assert "\n" not in str(error)
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("name", ["meta.json", "hot.arrow", "wide.arrow"])
+@pytest.mark.parametrize("how", ["cut", "gone", "zero"])
+def test_the_rest_is_read_and_the_loss_is_told(make_session: Make, name: str, how: str) -> None:
+    path = make_session(segments=3, calls=50)
+    file = path / "segments" / "tx-000003" / name
+    if how == "gone":
+        file.unlink()
+    else:
+        content = file.read_bytes()
+        file.write_bytes(content[: len(content) // 2] if how == "cut" else bytes(len(content)))
+    session = Session.open(path)
+    assert session.table("tx").num_rows == 600
+    assert session.tables()["tx"] == 600
+    assert session.sql_connection().sql("select count(thread_id) from tx").fetchall() == [(600,)]
+    (line,) = session.ledger.lines()
+    assert line.startswith("session:tx-000003: dropped ")
+    assert name in line
