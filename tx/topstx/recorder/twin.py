@@ -1,6 +1,6 @@
 """The recorder in Python: interface.py's functions and topstx_layout.h's files, without a compiler.
 
-It writes the same rings as the C extension, about ten times slower. The clock is always CLOCK_MONOTONIC.
+It writes the same rings as the C extension; a range costs one or two microseconds. The clock is always CLOCK_MONOTONIC.
 Where it differs:
 - A context is told by the interpreter's own pointer where `ctypes` can find it, else by the running asyncio
   task.
@@ -409,8 +409,7 @@ class Counter:
         except AttributeError:
             writer = process.new_writer()
         name = process.counter(self._domain, self.name, self.unit)
-        task = writer.stack().task
-        writer.put(time.monotonic_ns(), bits, name | task << 32, layout.KIND_COUNTER << 48)
+        writer.sample(name, bits)
 
 
 # -- domains ------------------------------------------------------------------------------------------------
@@ -430,6 +429,12 @@ class Domain:
             made.name = text
             found = _domains.setdefault(text, made)
         return found
+
+    def __reduce__(self) -> tuple[type[Domain], tuple[str]]:
+        return Domain, (self.name,)
+
+    def __repr__(self) -> str:
+        return f"<topstx.Domain {self.name!r}>"
 
     def push_range(
         self, message: object = None, color: object = None, category: object = None, payload: object = None

@@ -55,7 +55,8 @@ _RETRY = 256  # after a thread got no ring, each so many records it tries again
 _PAUSE_FIRST_S, _PAUSE_LAST_S = 0.0002, 0.005
 _HEARTBEAT_LOST_NS = 1_000_000_000
 _KIND_SHIFT, _FLAGS_SHIFT, _DEPTH_SHIFT = 48, 56, 32
-_RANGE_BITS = layout.KIND_RANGE << _KIND_SHIFT
+_RANGE_BITS, _MARK_BITS = layout.KIND_RANGE << _KIND_SHIFT, layout.KIND_MARK << _KIND_SHIFT
+_COUNTER_BITS = layout.KIND_COUNTER << _KIND_SHIFT
 
 HIDDEN = -1  # a pushed range that is not recorded; it only pairs with its pop
 UNLISTED = -2  # a range that found no place in an open table; it is recorded if it ends
@@ -308,7 +309,7 @@ class Writer:
         if back:
             raw[self._record_offset : self._record_offset + len(back)] = back
         self.words[HEAD] = self.head
-        self.words[LAST_TICK] = end if tail >> _KIND_SHIFT & 0xFF != layout.KIND_COUNTER else begin
+        self.words[LAST_TICK] = end
         return True
 
     def put_thread(self, kind: int, tid: int) -> None:
@@ -320,9 +321,26 @@ class Writer:
     def mark(self, name: int, attr: int, payload: bytes, flags: int) -> None:
         stack = self.stack()
         depth = min(len(stack) - stack.hidden, 0xFFFF)
-        now = time.monotonic_ns()
-        tail = attr | depth << _DEPTH_SHIFT | layout.KIND_MARK << _KIND_SHIFT | flags << _FLAGS_SHIFT
-        self.put(now, now, name | stack.task << 32, tail, payload)
+        now = _now()
+        tail = attr | depth << _DEPTH_SHIFT | _MARK_BITS | flags << _FLAGS_SHIFT
+        if payload:
+            self.put(now, now, name | stack.task << 32, tail, payload)
+        elif self.head < self.limit or self._room(1):
+            self._put_plain(now, now, name | stack.task << 32, tail)
+
+    def sample(self, counter: int, bits: int) -> None:
+        """Record a counter's value, as the bits of a double."""
+        task = self.stack().task
+        if self.head < self.limit or self._room(1):
+            self._put_plain(_now(), bits, counter | task << 32, _COUNTER_BITS)
+
+    def _put_plain(self, begin: int, end: int, name_task: int, tail: int) -> None:
+        """Write a record without MORE slots, for which there is room."""
+        head = self.head
+        self.head = head + 1
+        _pack_record(self.raw, self._record_offset + ((head & self.mask) << 5), begin, end, name_task, tail)
+        self.words[HEAD] = self.head
+        self.words[LAST_TICK] = begin
 
     def unbalanced(self) -> None:
         if self._ready():
