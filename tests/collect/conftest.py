@@ -1,4 +1,6 @@
-"""A producer in plain Python that writes names and ring files as topstx_layout.h says, one step at a time, for tests of the collector."""
+"""A producer in plain Python that writes names and ring files as topstx_layout.h says, one step at a time,
+for tests of the collector.
+"""
 
 from __future__ import annotations
 

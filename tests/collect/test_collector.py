@@ -46,7 +46,9 @@ def test_every_kind_of_record_gets_its_row(made: Any, fake_process: Callable[...
     ring.thread(42, now)
     ring.record(now, now + 10, work, attr=attr, depth=3, task=9)
     ring.record(now, now, work, kind=layout.KIND_MARK)
-    ring.record(now, now + 5, work, flags=layout.FLAG_START_END, more=struct.pack("<BHI", layout.MORE_END_TID, 4, 43))
+    ring.record(
+        now, now + 5, work, flags=layout.FLAG_START_END, more=struct.pack("<BHI", layout.MORE_END_TID, 4, 43)
+    )
     ring.record(now, struct.unpack("<Q", struct.pack("<d", -2.5))[0], counter, kind=layout.KIND_COUNTER)
     ring.record(now, now + 7, work, kind=layout.KIND_OVERHEAD)
     ring.record(now, now, work, kind=40)
@@ -73,7 +75,9 @@ def test_every_kind_of_record_gets_its_row(made: Any, fake_process: Callable[...
     assert codes == {"record_kind": 1, "unknown_name": 1, "ends_before_begin": 1}
 
 
-def test_two_producers_of_one_process_are_one_row(made: Any, fake_process: Callable[..., Any], recording: Path) -> None:
+def test_two_producers_of_one_process_are_one_row(
+    made: Any, fake_process: Callable[..., Any], recording: Path
+) -> None:
     producers = [fake_process(backend=layout.BACKEND_C), fake_process(backend=layout.BACKEND_HEADER)]
     for producer in producers:
         name, ring = producer.name(f"by {producer.header['backend']}"), producer.ring(capacity=8)
@@ -86,7 +90,9 @@ def test_two_producers_of_one_process_are_one_row(made: Any, fake_process: Calla
     assert session.table("tx")["name"].to_pylist() == ["by 1", "by 3"]
 
 
-def test_damaged_files_are_ledger_lines_and_harm_no_others(made: Any, fake_process: Callable[..., Any], recording: Path) -> None:
+def test_damaged_files_are_ledger_lines_and_harm_no_others(
+    made: Any, fake_process: Callable[..., Any], recording: Path
+) -> None:
     good, nameless = fake_process(), fake_process(pid=2**22 + 1)
     name, ring, orphan = good.name("good"), good.ring(capacity=8), nameless.ring(capacity=8)
     now = time.monotonic_ns()
@@ -105,7 +111,9 @@ def test_damaged_files_are_ledger_lines_and_harm_no_others(made: Any, fake_proce
     assert not (recording / "rings").exists()
 
 
-def test_rings_are_deleted_when_their_producer_left_them(made: Any, fake_process: Callable[..., Any], recording: Path) -> None:
+def test_rings_are_deleted_when_their_producer_left_them(
+    made: Any, fake_process: Callable[..., Any], recording: Path
+) -> None:
     process = fake_process()
     name, old = process.name("x"), process.ring(capacity=8)
     now = time.monotonic_ns()
@@ -118,7 +126,9 @@ def test_rings_are_deleted_when_their_producer_left_them(made: Any, fake_process
     old.set("state", layout.RING_SUPERSEDED)
     made._last_lifecycle = 0.0
     made.round()
-    assert sorted(path.name for path in (recording / "rings").iterdir()) == sorted([new.path.name, idle.path.name])
+    assert sorted(path.name for path in (recording / "rings").iterdir()) == sorted(
+        [new.path.name, idle.path.name]
+    )
     session = close(made)
     assert sorted(session.table("tx")["unfinished"].to_pylist()) == [False, True]
 
@@ -184,7 +194,11 @@ def test_a_disk_that_has_room_again_at_the_end_completes_the_session(
     with monkeypatch.context() as patch:
         import tops_kit.session.writer as session_writer
 
-        patch.setattr(session_writer, "write_segment", lambda *a, **k: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full")))
+        patch.setattr(
+            session_writer,
+            "write_segment",
+            lambda *a, **k: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full")),
+        )
         made.rotate()
         made.wait_for_writer()
         assert made.failure is not None
@@ -194,7 +208,9 @@ def test_a_disk_that_has_room_again_at_the_end_completes_the_session(
     assert not session.ledger.clean  # says that recording stopped early
 
 
-def test_the_process_is_ready_closes_on_request_and_leaves_only_the_session(recording: Path, fake_process: Callable[..., Any]) -> None:
+def test_the_process_is_ready_closes_on_request_and_leaves_only_the_session(
+    recording: Path, fake_process: Callable[..., Any]
+) -> None:
     with start(recording, command=["python", "x.py"]) as handle:
         process = fake_process()
         name, ring = process.name("x"), process.ring(capacity=8)
@@ -240,7 +256,9 @@ def test_interrupts_are_for_the_program(recording: Path) -> None:
 
 
 def test_the_help_of_the_module_needs_no_session() -> None:
-    done = subprocess.run([sys.executable, "-m", "tops_kit.collect", "--help"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "tops_kit.collect", "--help"], capture_output=True, text=True, check=True
+    )
     assert "FOLDER" in done.stdout.upper()
 
 

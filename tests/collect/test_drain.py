@@ -19,7 +19,18 @@ from tops_kit.collect import journal_format as jf
 from tops_kit.collect.drain import RECORD
 from tops_kit.collect.rings import RingTable, open_ring
 
-TYPES = (np.int64, np.int64, np.uint32, np.uint32, np.uint32, np.int64, np.int32, np.uint8, np.uint8, np.int64)
+TYPES = (
+    np.int64,
+    np.int64,
+    np.uint32,
+    np.uint32,
+    np.uint32,
+    np.int64,
+    np.int32,
+    np.uint8,
+    np.uint8,
+    np.int64,
+)
 FIELDS = ("begin", "duration", "name", "task", "attr", "tid", "depth", "kind", "flags", "more")
 IDENTITY = (np.array([0], np.int64), np.array([0], np.int64), np.array([1.0]))
 
@@ -41,7 +52,9 @@ def table_of(*rings: Any) -> RingTable:
     return table
 
 
-def columns_of(loops: Any, journal: mmap.mmap, pieces: tuple[Any, ...] = IDENTITY) -> tuple[dict[str, Any], tuple[int, ...]]:
+def columns_of(
+    loops: Any, journal: mmap.mmap, pieces: tuple[Any, ...] = IDENTITY
+) -> tuple[dict[str, Any], tuple[int, ...]]:
     blocks = jf.blocks(journal)
     places = np.array([(b.offset, b.slots, b.tid) for b in blocks], np.int64).reshape(-1, 3)
     arrays = [np.zeros(int(places[:, 1].sum()), type_) for type_ in TYPES]
@@ -57,7 +70,9 @@ def payloads_of(loops: Any, journal: mmap.mmap, columns: dict[str, Any]) -> list
 
 
 @pytest.mark.smoke
-def test_records_arrive_in_order_over_the_end_of_the_ring(loops: Any, fake_process: Callable[..., Any]) -> None:
+def test_records_arrive_in_order_over_the_end_of_the_ring(
+    loops: Any, fake_process: Callable[..., Any]
+) -> None:
     ring = fake_process().ring(capacity=8)
     table, journal, seen = table_of(ring), make_journal(64), []
     for start in range(0, 30, 5):
@@ -89,7 +104,9 @@ def test_a_record_and_its_payload_stay_in_one_block(loops: Any, fake_process: Ca
     assert seen == [0, 1, 2, 3]
 
 
-def test_half_a_record_waits_for_its_rest_unless_its_producer_died(loops: Any, fake_process: Callable[..., Any]) -> None:
+def test_half_a_record_waits_for_its_rest_unless_its_producer_died(
+    loops: Any, fake_process: Callable[..., Any]
+) -> None:
     ring = fake_process().ring(capacity=32)
     ring.record(1, 2, 1)
     ring.record(3, 4, 1, flags=layout.FLAG_MORE)  # its MORE slot is missing
@@ -102,7 +119,9 @@ def test_half_a_record_waits_for_its_rest_unless_its_producer_died(loops: Any, f
     assert columns["more"].tolist() == [-1, -1]
 
 
-def test_a_ring_whose_head_makes_no_sense_is_skipped_and_told_once(loops: Any, fake_process: Callable[..., Any]) -> None:
+def test_a_ring_whose_head_makes_no_sense_is_skipped_and_told_once(
+    loops: Any, fake_process: Callable[..., Any]
+) -> None:
     process = fake_process()
     good, bad = process.ring(capacity=8), process.ring(capacity=8)
     table, journal = table_of(bad, good), make_journal(64)
@@ -159,12 +178,16 @@ def test_rows_belong_to_the_thread_told_before_them(loops: Any, fake_process: Ca
         (layout.MORE_STR, b"", ""),
     ],
 )
-def test_payloads_become_json(loops: Any, fake_process: Callable[..., Any], tag: int, body: bytes, expected: Any) -> None:
+def test_payloads_become_json(
+    loops: Any, fake_process: Callable[..., Any], tag: int, body: bytes, expected: Any
+) -> None:
     ring = fake_process().ring(capacity=64)
     ring.record(1, 2, 1)
     error = struct.pack("<BH", layout.MORE_ERROR, 10) + b"ValueError"
     end = struct.pack("<BHI", layout.MORE_END_TID, 4, 77)
-    ring.record(3, 4, 1, flags=layout.FLAG_ERROR, more=end + error + struct.pack("<BH", tag, len(body)) + body)
+    ring.record(
+        3, 4, 1, flags=layout.FLAG_ERROR, more=end + error + struct.pack("<BH", tag, len(body)) + body
+    )
     ring.record(5, 6, 1, flags=layout.FLAG_ERROR)
     table, journal = table_of(ring), make_journal(64)
     loops.copy(table.memories, table.table, journal, 0, False)
@@ -178,7 +201,9 @@ def test_payloads_become_json(loops: Any, fake_process: Callable[..., Any], tag:
 
 def test_a_cut_json_payload_is_kept_as_text(loops: Any, fake_process: Callable[..., Any]) -> None:
     ring = fake_process().ring(capacity=64)
-    ring.record(1, 2, 1, flags=layout.FLAG_TRUNCATED, more=struct.pack("<BH", layout.MORE_JSON, 8) + b'{"a": "b')
+    ring.record(
+        1, 2, 1, flags=layout.FLAG_TRUNCATED, more=struct.pack("<BH", layout.MORE_JSON, 8) + b'{"a": "b'
+    )
     table, journal = table_of(ring), make_journal(64)
     loops.copy(table.memories, table.table, journal, 0, False)
     columns, _ = columns_of(loops, journal)
@@ -190,8 +215,12 @@ def test_a_cut_json_payload_is_kept_as_text(loops: Any, fake_process: Callable[.
     steps=st.lists(st.tuples(st.integers(0, 6), st.integers(0, 40), st.booleans()), min_size=1, max_size=40),
     room=st.integers(12, 40),
 )
-def test_every_published_record_is_copied_once_in_order(tmp_path_factory: Any, steps: list[tuple[int, int, bool]], room: int) -> None:
-    """Writes of random records interleave with copies into a journal of random size; both loops get the same."""
+def test_every_published_record_is_copied_once_in_order(
+    tmp_path_factory: Any, steps: list[tuple[int, int, bool]], room: int
+) -> None:
+    """Writes of random records interleave with copies into a journal of random size; both loops get the
+    same.
+    """
     results = []
     for pure in (False, True):
         loops, _ = backend.load(pure=pure)
@@ -251,11 +280,17 @@ def test_both_loops_agree_on_any_bytes(data: bytes, tid: int) -> None:
     for at in range(30, len(slots), 32):
         slots[at] = kinds[slots[at] % 4] if slots[at] < 200 else slots[at]
     results = []
-    pieces = (np.array([1000, 2000, 5000], np.int64), np.array([7, 1500, 3000], np.int64), np.array([1.493, 0.5, 0.75]))
+    pieces = (
+        np.array([1000, 2000, 5000], np.int64),
+        np.array([7, 1500, 3000], np.int64),
+        np.array([1.493, 0.5, 0.75]),
+    )
     for pure in (False, True):
         loops, _ = backend.load(pure=pure)
         journal = make_journal(2 + len(slots) // 32)
-        struct.pack_into(jf.BLOCK_FORMAT, journal, jf.BLOCKS_OFFSET, jf.BLOCK_MAGIC, 0, 1, 1, 0, len(slots) // 32, tid, 0)
+        struct.pack_into(
+            jf.BLOCK_FORMAT, journal, jf.BLOCKS_OFFSET, jf.BLOCK_MAGIC, 0, 1, 1, 0, len(slots) // 32, tid, 0
+        )
         journal[jf.BLOCKS_OFFSET + 64 : jf.BLOCKS_OFFSET + 64 + len(slots)] = bytes(slots)
         struct.pack_into("<Q", journal, jf.USED_OFFSET, 64 + len(slots))
         columns, answer = columns_of(loops, journal, pieces)
@@ -266,7 +301,14 @@ def test_both_loops_agree_on_any_bytes(data: bytes, tid: int) -> None:
         ends = np.empty(rows, np.int64)
         loops.end_threads(journal, columns["more"], ends)
         results.append(
-            (answer, {k: v.tolist() for k, v in columns.items()}, text, valid.tolist(), loops.errors(journal, columns["more"]), ends.tolist())
+            (
+                answer,
+                {k: v.tolist() for k, v in columns.items()},
+                text,
+                valid.tolist(),
+                loops.errors(journal, columns["more"]),
+                ends.tolist(),
+            )
         )
     assert results[0] == results[1]
 

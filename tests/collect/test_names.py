@@ -34,7 +34,11 @@ def test_entries_of_every_kind(fake_process: Callable[..., Any]) -> None:
     process.entry(layout.ENTRY_THREAD, (77).to_bytes(4, "little") + b"loader")
     process.entry(layout.ENTRY_PROCESS, b'argv\0["a"]')
     names = opened(process, texts)
-    assert texts_of(names, texts, [name, counter, layout.NAME_TOO_MANY]) == ["möbius", "bytes", "(too many names)"]
+    assert texts_of(names, texts, [name, counter, layout.NAME_TOO_MANY]) == [
+        "möbius",
+        "bytes",
+        "(too many names)",
+    ]
     at = np.array([attr, 0])
     assert texts.column(names.domain[at]).to_pylist() == ["net", ""]
     assert texts.column(names.category[at]).to_pylist() == ["io", None]

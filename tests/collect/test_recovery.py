@@ -1,4 +1,6 @@
-"""A collector that dies at any moment neither loses nor repeats a published record: every step is tried as its last."""
+"""A collector that dies at any moment neither loses nor repeats a published record: every step is tried as
+its last.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +22,12 @@ from tops_kit.errors import SessionError
 from tops_kit.session import Session, SessionWriter
 
 
+@pytest.fixture(autouse=True)
+def _small_journal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Making large files is all that these tests would wait for."""
+    monkeypatch.setattr(journal, "SIZES", (1 << 18,))
+
+
 class Killed(BaseException):
     """The process ends here."""
 
@@ -30,9 +38,9 @@ class _Inline:
     def __init__(self, part_writer: writing.PartWriter) -> None:
         self._part_writer = part_writer
         self.failure: Exception | None = None
-        self.idle = True
+        self.pending = 0
 
-    def wait(self, timeout_s: float | None = None) -> bool:
+    def wait(self, pending: int, timeout_s: float) -> bool:
         return True
 
     def submit(self, part: Any, clock: Any) -> None:
@@ -44,7 +52,9 @@ class _Inline:
 
 @contextmanager
 def dying_at(step: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """Everything that changes something on disk counts as one step before it and one after it; the given one is the last."""
+    """Everything that changes something on disk counts as one step before it and one after it; the given
+    one is the last.
+    """
     taken: list[str] = []
 
     def wrap(owner: Any, name: str) -> None:
@@ -79,8 +89,7 @@ def new_collector(folder: Path) -> collector.Collector:
     loops, _ = backend.load()
     writer = SessionWriter.create(folder)
     writer.durable = False
-    made = collector.begin(folder, control.create(folder), writer, loops)
-    return made
+    return collector.begin(folder, control.create(folder), writer, loops)
 
 
 def inline(made: collector.Collector) -> collector.Collector:
@@ -90,7 +99,9 @@ def inline(made: collector.Collector) -> collector.Collector:
 
 
 def produce(fake_process: Callable[..., Any]) -> Counter[tuple[str, bool]]:
-    """Two processes: one that lives (the test itself) and one that is gone; with open ranges and a superseded ring."""
+    """Two processes: one that lives (the test itself) and one that is gone; with open ranges and a
+    superseded ring.
+    """
     now = time.monotonic_ns()
     expected: Counter[tuple[str, bool]] = Counter()
     for pid in (os.getpid(), 2**22 + 5):
@@ -146,6 +157,7 @@ def count_steps(folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
     return len(taken)
 
 
+@pytest.mark.slow
 def test_a_kill_at_any_step_loses_and_repeats_nothing(
     tmp_path: Path, fake_process_in: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,16 +180,23 @@ def test_a_kill_at_any_step_loses_and_repeats_nothing(
         recover(folder)  # has nothing to do when the kill came after the removal of `control`
         assert found(folder) == expected, where
         assert not (folder / "control").exists(), where
-        assert sorted(path.name for path in folder.iterdir()) == [".writer.lock", "segments", "session.json"], where
+        assert sorted(path.name for path in folder.iterdir()) == [
+            ".writer.lock",
+            "segments",
+            "session.json",
+        ], where
         assert recover(folder) == [], where
         ledger = Session.open(folder).ledger
         assert ledger.total("written") == sum(expected.values()), where
 
 
+@pytest.mark.slow
 def test_a_recovery_that_is_killed_can_be_repeated(
     tmp_path: Path, fake_process_in: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tops_kit.collect.collector.WritingThread", lambda part_writer, wake: _Inline(part_writer))
+    monkeypatch.setattr(
+        "tops_kit.collect.collector.WritingThread", lambda part_writer, *_: _Inline(part_writer)
+    )
     for step in range(1, 200):
         folder = tmp_path / f"r{step}"
         (folder / "rings").mkdir(parents=True)
@@ -215,7 +234,9 @@ def _release_locks(folder: Path) -> None:
 
 
 @pytest.mark.smoke
-def test_recovery_says_what_it_did_and_then_has_nothing_to_do(recording: Path, fake_process: Callable[..., Any]) -> None:
+def test_recovery_says_what_it_did_and_then_has_nothing_to_do(
+    recording: Path, fake_process: Callable[..., Any]
+) -> None:
     made = new_collector(recording)
     expected = produce(fake_process)
     made.round()
@@ -244,11 +265,13 @@ def test_what_is_no_session_is_one_clear_line(tmp_path: Path) -> None:
     with pytest.raises(SessionError, match="does not exist"):
         recover(tmp_path / "nowhere")
     control.create(tmp_path)
-    with pytest.raises(SessionError, match="no session.json"):
+    with pytest.raises(SessionError, match=r"no session\.json"):
         recover(tmp_path)
 
 
-def test_a_damaged_state_or_clock_file_costs_no_records(recording: Path, fake_process: Callable[..., Any]) -> None:
+def test_a_damaged_state_or_clock_file_costs_no_records(
+    recording: Path, fake_process: Callable[..., Any]
+) -> None:
     made = new_collector(recording)
     expected = produce(fake_process)
     made.round()
@@ -260,7 +283,9 @@ def test_a_damaged_state_or_clock_file_costs_no_records(recording: Path, fake_pr
     assert found(recording) == expected
 
 
-def test_records_published_after_the_collectors_death_are_recovered(recording: Path, fake_process: Callable[..., Any]) -> None:
+def test_records_published_after_the_collectors_death_are_recovered(
+    recording: Path, fake_process: Callable[..., Any]
+) -> None:
     made = new_collector(recording)
     process = fake_process()
     name, ring = process.name("late"), process.ring(capacity=64)
@@ -272,5 +297,3 @@ def test_records_published_after_the_collectors_death_are_recovered(recording: P
         ring.record(time.monotonic_ns(), time.monotonic_ns(), process.name("later"))
     recover(recording)
     assert found(recording) == Counter({("late", False): 1, ("later", False): 20})
-
-

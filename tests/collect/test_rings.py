@@ -31,7 +31,9 @@ from tops_kit.collect.rings import RingError, RingNotReadyError, open_ring, unfi
         ("process_serial", 1, "names another ring"),
     ],
 )
-def test_a_damaged_header_is_said_in_one_line(fake_process: Callable[..., Any], field: str, value: int, problem: str) -> None:
+def test_a_damaged_header_is_said_in_one_line(
+    fake_process: Callable[..., Any], field: str, value: int, problem: str
+) -> None:
     ring = fake_process().ring(capacity=8)
     ring.set(field, value)
     with pytest.raises(RingError, match=problem):

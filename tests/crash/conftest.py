@@ -60,7 +60,9 @@ class Recorded:
                 os.environ["TOPSKIT_PURE"] = before
         return self.handle
 
-    def program(self, source: str, *arguments: str, slot: int = 0, **environment: str) -> subprocess.Popen[str]:
+    def program(
+        self, source: str, *arguments: str, slot: int = 0, **environment: str
+    ) -> subprocess.Popen[str]:
         """Start a Python program; `tell(n)` in it is `progress(slot)` here."""
         process = subprocess.Popen(
             [sys.executable, "-c", PRELUDE + textwrap.dedent(source), *arguments],

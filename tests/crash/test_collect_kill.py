@@ -47,6 +47,7 @@ def check_program(session: Session, pid: int, told: int) -> None:
     assert (life["duration_ns"] > 0).all()
 
 
+@pytest.mark.slow
 def test_twenty_random_kills_of_the_program_lose_nothing(recorded: Any) -> None:
     recorded.start()
     dice = random.Random(20)
@@ -91,15 +92,19 @@ def test_a_killed_collector_loses_nothing_that_was_published(recorded: Any, how:
     if dropped == 0:
         check_program(session, program.pid, recorded.progress())
     else:
-        # Nobody took records for a while: what was dropped was counted, what was kept is a run without a double.
+        # Nobody took records for a while: what was dropped was counted, what was kept is a run without a
+        # double.
         assert len(np.unique(numbers)) == len(numbers)
         assert len(numbers) + dropped >= recorded.progress()
     assert row["ended_by"] in {"signal", "unknown"}
     assert session.info["status"] == "crashed"
 
 
+@pytest.mark.slow
 def test_random_kills_of_the_collector_while_it_writes(recorded: Any) -> None:
-    """The collector dies in the middle of moving, flushing and retiring; each time the session is completed exactly."""
+    """The collector dies in the middle of moving, flushing and retiring; each time the session is completed
+    exactly.
+    """
     dice = random.Random(7)
     base = recorded.folder
     for attempt in range(6):
@@ -117,9 +122,13 @@ def test_random_kills_of_the_collector_while_it_writes(recorded: Any) -> None:
             """,
             slot=attempt,
         )
-        # Far enough into the run that flushes (one a second, or by size) and the end of the process come close.
+        # Far enough into the run that flushes (one a second, or by size) and the end of the process come
+        # close.
         until = dice.randrange(count // 2, count + 1)
-        recorded.wait_for(lambda a=attempt, n=until, p=program: recorded.progress(a) >= n or p.poll() is not None, "progress")
+        recorded.wait_for(
+            lambda a=attempt, n=until, p=program: recorded.progress(a) >= n or p.poll() is not None,
+            "progress",
+        )
         recorded.kill_collector()
         program.wait(60)
         session = recorded.recover()

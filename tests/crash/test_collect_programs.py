@@ -1,4 +1,6 @@
-"""Programs of many processes and threads, recorded whole; live reading, capture ranges, policies, a collector that stands still."""
+"""Programs of many processes and threads, recorded whole; live reading, capture ranges, policies, a
+collector that stands still.
+"""
 
 from __future__ import annotations
 
@@ -48,8 +50,12 @@ def test_a_storm_of_64_forked_children_is_all_there_and_none_twice(recorded: Any
     tx = rows_of(session)
     payloads = sorted(int(row["payload"]) for row in tx if row["name"] == "child")
     assert payloads == sorted(n * 1000 + i for n in range(64) for i in range(200))
-    assert sorted(row["name"] for row in tx if row["style"] == "Mark") == sorted(f"child {n} done" for n in range(64))
-    assert [(row["process_id"], row["unfinished"]) for row in tx if row["name"] == "parent"] == [(program.pid, False)]
+    assert sorted(row["name"] for row in tx if row["style"] == "Mark") == sorted(
+        f"child {n} done" for n in range(64)
+    )
+    assert [(row["process_id"], row["unfinished"]) for row in tx if row["name"] == "parent"] == [
+        (program.pid, False)
+    ]
     owners = {row["process_id"] for row in tx if row["name"] == "child"}
     assert len(owners) == 64
     processes = {row["process_id"]: row for row in rows_of(session, "process")}
@@ -165,7 +171,13 @@ def test_ranges_open_at_the_stop_are_unfinished_and_the_program_goes_on(recorded
 @pytest.mark.parametrize(("end", "expected"), [(layout.CAPTURE_END_STOP, 1), (layout.CAPTURE_END_REPEAT, 3)])
 def test_only_captured_ranges_are_recorded(recorded: Any, end: int, expected: int) -> None:
     recorded.folder.mkdir()
-    control.create(recorded.folder, recording=layout.RECORDING_ARMED, capture_name="step", capture_end=end, capture_repeats=3)
+    control.create(
+        recorded.folder,
+        recording=layout.RECORDING_ARMED,
+        capture_name="step",
+        capture_end=end,
+        capture_repeats=3,
+    )
     recorded.start()
     recorded.run(
         """
@@ -215,7 +227,9 @@ def test_a_collector_that_stands_still_holds_the_program_up_for_about_a_second_a
     recorded.folder.mkdir()
     control.create(recorded.folder, policy="block", ring_max_records=2048)
     handle = recorded.start()
-    program = recorded.program("tell(1)\nfor i in range(20_000):\n    topstx.push_range('x'); topstx.pop_range()\ntell(2)")
+    program = recorded.program(
+        "tell(1)\nfor i in range(20_000):\n    topstx.push_range('x'); topstx.pop_range()\ntell(2)"
+    )
     os.kill(handle.process.pid, signal.SIGSTOP)
     try:
         begin = time.monotonic()
@@ -237,7 +251,9 @@ def test_the_end_of_the_leash_ends_the_recording(recorded: Any) -> None:
 
 def test_wait_all_outlives_the_leash_until_the_last_process_ends(recorded: Any) -> None:
     handle = recorded.start(wait="all")
-    program = recorded.program("topstx.mark('early'); tell(1)\nwhile told() != 2: time.sleep(0.01)\ntopstx.mark('late')")
+    program = recorded.program(
+        "topstx.mark('early'); tell(1)\nwhile told() != 2: time.sleep(0.01)\ntopstx.mark('late')"
+    )
     recorded.wait_for(lambda: recorded.progress() == 1, "the first mark")
     handle.release()
     recorded.wait_for(lambda: Session.open(recorded.folder).tables().get("tx"), "the first flush")

@@ -1,4 +1,6 @@
-"""The collector process: `python -m tops_kit.collect FOLDER`. Prints `ready` once programs may record, or one line that says why not."""
+"""The collector process: `python -m tops_kit.collect FOLDER`. Prints `ready` once programs may record, or
+one line that says why not.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,8 @@ from tops_kit.collect import finishing
 from tops_kit.collect.backend import load
 from tops_kit.collect.clock import best_clock
 from tops_kit.collect.collector import Collector, begin
+from tops_kit.collect.compacting import LiveCompaction, compact_afterwards
 from tops_kit.collect.control import Control
-from tops_kit.collect.live_compaction import LiveCompaction
 from tops_kit.errors import SessionError, UserError
 from tops_kit.session import SessionWriter
 
@@ -28,7 +30,9 @@ EXIT_INCOMPLETE = 3
 
 
 class _Ends:
-    """Says when to stop: SIGTERM, or the leash (whose other end its holder closed), and then perhaps the last recorded process."""
+    """Says when to stop: SIGTERM, or the leash (whose other end its holder closed), and then perhaps the
+    last recorded process.
+    """
 
     def __init__(self, leash: int | None, wait_all: bool) -> None:
         self.leash = leash
@@ -132,6 +136,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, ends.on_signal)
     _raise_file_limit()
+    # The thread that empties the rings must not wait 5 ms (the default) for the one that writes segments.
+    sys.setswitchinterval(0.0005)
     try:
         collector, control = _open(options)
     except UserError as error:
@@ -155,6 +161,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     failed_before = collector.failure
     finishing.finish(collector, "complete")
     if collector.failure is None:
+        compact_afterwards(collector.folder, sum(row.written for row in collector.processes.rows.values()))
         return 0
     if failed_before is None:
         print(_line(collector.folder, collector.failure), file=sys.stderr, flush=True)

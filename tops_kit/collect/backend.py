@@ -1,4 +1,6 @@
-"""Chooses the C loops (`_drain`) or their numpy twin (`drain`). Both have this interface and the same tests."""
+"""Chooses the C loops (`_drain`) or their numpy twin (`drain`). Both have this interface and the same
+tests.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from tops_kit.collect.arrays import Array, Buffer
 
 
 class Loops(Protocol):
-    """What `_drain` and `drain` offer. Buffers are anything with the buffer protocol; columns are contiguous numpy arrays."""
+    """What `_drain` and `drain` offer. Buffers are anything with the buffer protocol; columns are
+    contiguous numpy arrays.
+    """
 
     def read_tsc(self) -> int:
         """The time stamp counter; OSError where there is none that we can read."""
@@ -28,20 +32,21 @@ class Loops(Protocol):
     ) -> tuple[int, int]:
         """Copy new records of `rings[start:]` into the journal, then free their slots.
 
-        `table` has a row per ring, see `rings.RingTable`. A record and its MORE slots stay together; `final` takes also the
-        last one of a ring whose producer died in it. Returns (index of the first ring that has more than fits, slots copied);
-        the index is len(rings) when all fitted.
+        `table` has a row per ring, see `rings.RingTable`. A record and its MORE slots stay together;
+        `final` takes also the last one of a ring whose producer died in it. Returns (index of the first
+        ring that has more than fits, slots copied); the index is len(rings) when all fitted.
         """
         ...
 
     def split(
         self, journal: Buffer, blocks: Array, ticks: Array, ns: Array, slope: Array, *columns: Array
     ) -> tuple[int, int, int, int, int, int, int, int]:
-        """Split blocks into columns: begin (ns), duration (ns; bits of the value of a counter), name, task, attr, tid, depth, kind, flags, more.
+        """Split blocks into columns: begin (ns), duration (ns; bits of the value of a counter), name, task,
+        attr, tid, depth, kind, flags, more.
 
-        `blocks` is int64[n, 3]: offset of the first slot, slots, thread at its begin. `more` is the offset of the record's MORE
-        slots, or -1. Returns (rows, set of kinds, or of flags, or of tasks, or of attrs, changes of thread, greatest name,
-        durations clipped to 0).
+        `blocks` is int64[n, 3]: offset of the first slot, slots, thread at its begin. `more` is the offset
+        of the record's MORE slots, or -1. Returns (rows, set of kinds, or of flags, or of tasks, or of
+        attrs, changes of thread, greatest name, durations clipped to 0).
         """
         ...
 
@@ -59,12 +64,14 @@ class Loops(Protocol):
 
 
 def load(pure: bool | None = None) -> tuple[Loops, str]:
-    """The loops to use and their name, "C" or "twin". `pure` forces the twin; None: as the environment (TOPSKIT_PURE) says."""
+    """The loops to use and their name, "C" or "twin". `pure` forces the twin; None: as the environment
+    (TOPSKIT_PURE) says.
+    """
     if pure is None:
         pure = os.environ.get("TOPSKIT_PURE", "") not in {"", "0"}
     if not pure:
         try:
-            from tops_kit.collect import _drain
+            from tops_kit.collect import _drain  # type: ignore[attr-defined]
         except ImportError:
             pass  # not built on this machine; the twin does the same, slower
         else:

@@ -1,10 +1,12 @@
 """Ticks of recorded programs to session time.
 
-Session time is ns since the Unix epoch: the real time at which the recording began plus the progress of CLOCK_MONOTONIC since, so that
-setting the machine's clock while recording moves nothing. Rings carry CLOCK_MONOTONIC itself or the time stamp counter; for the counter the
-collector takes anchors (tsc, monotonic, realtime) at least each second, and between two anchors time is linear.
+Session time is ns since the Unix epoch: the real time at which the recording began plus the progress of
+CLOCK_MONOTONIC since, so that setting the machine's clock while recording moves nothing. Rings carry
+CLOCK_MONOTONIC itself or the time stamp counter; for the counter the collector takes anchors (tsc,
+monotonic, realtime) at least each second, and between two anchors time is linear.
 
-Anchors go to the file `clock` of the session folder as they are taken, so that a crashed recording can be converted later.
+Anchors go to the file `clock` of the session folder as they are taken, so that a crashed recording can be
+converted later.
 """
 
 from __future__ import annotations
@@ -54,7 +56,7 @@ def take_anchor(loops: Loops) -> Anchor:
 
 
 def invariant_tsc(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
-    """Whether the time stamp counter runs at one rate in every state of the processor, on all of its cores."""
+    """Whether the time stamp counter runs at one rate in all states of the processor, on all cores."""
     try:
         with cpuinfo.open(encoding="ascii", errors="replace") as file:
             lines = [set(line.split(":", 1)[1].split()) for line in file if line.startswith("flags")]
@@ -64,7 +66,9 @@ def invariant_tsc(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
 
 
 def best_clock(loops: Loops) -> int:
-    """The clock that a new session should use: CLOCK_TSC when it is invariant and we can read it, else CLOCK_MONOTONIC."""
+    """The clock that a new session should use: CLOCK_TSC when it is invariant and we can read it, else
+    CLOCK_MONOTONIC.
+    """
     try:
         loops.read_tsc()
     except OSError:
@@ -185,7 +189,9 @@ class ClockFile:
         self.path.write_bytes((_MAGIC + boot_id().encode()[:48]).ljust(_HEADER_BYTES, b"\0"))
 
     def append(self, anchor: Anchor) -> None:
-        """Add an anchor. One small write: a kill leaves all of it or nothing that a reader takes. Raises OSError."""
+        """Add an anchor. One small write: a kill leaves all of it or nothing that a reader takes. Raises
+        OSError.
+        """
         row = np.array([anchor.tsc, anchor.monotonic_ns, anchor.realtime_ns], np.int64).tobytes()
         descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         try:
@@ -194,7 +200,9 @@ class ClockFile:
             os.close(descriptor)
 
     def read(self) -> tuple[list[Anchor], bool]:
-        """(anchors, whether they are of the present run of the system); no anchors when the file is missing or damaged."""
+        """(anchors, whether they are of the present run of the system); no anchors when the file is missing
+        or damaged.
+        """
         try:
             data = self.path.read_bytes()
         except OSError:

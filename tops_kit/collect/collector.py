@@ -1,4 +1,6 @@
-"""The collector: takes records out of the rings of a session folder, and makes segments of them, until it is told to stop."""
+"""The collector: takes records out of the rings of a session folder, and makes segments of them, until it
+is told to stop.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,10 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-import numpy as np
 from topstx.recorder import layout
 
 from tops_kit.collect import finishing, journal, state
+from tops_kit.collect.arrays import Array
 from tops_kit.collect.backend import Loops
 from tops_kit.collect.clock import Anchor, ClockFile, ClockTable, take_anchor
 from tops_kit.collect.control import Control
@@ -37,15 +39,18 @@ _OWN_TABLE_STATES = (layout.RING_LIVE, layout.RING_IDLE, layout.RING_RETIRED)
 
 
 class Collector:
-    """One recording. `run` drains until `should_stop`; `finish` takes all that is left and closes the session.
+    """One recording. `run` drains until `should_stop`; `finish` takes all that is left and closes the
+    session.
 
-    Two threads share the work: this one moves records from rings to the active journal part, the other one makes segments of the part
-    before. When both parts are full the rings fill, and the producers' policy decides: memory stays bounded.
+    Two threads share the work: this one moves records from rings to the active journal part, the other one
+    makes segments of full parts. When all parts are full the rings fill, and the producers' policy decides:
+    memory is bounded.
     """
 
     def __init__(
         self,
         folder: Path,
+        *,
         control: Control,
         writer: SessionWriter,
         loops: Loops,
@@ -61,7 +66,10 @@ class Collector:
         self.texts = Texts()
         self.processes = Processes(folder, self.texts)
         self.table = RingTable()
-        self.discovery = Discovery(folder, self.processes, self.table, self.texts, self.note, self._start_ns)
+        self.processes.has_rings = lambda serial: any(ring.process == serial for ring in self.table.rings)
+        self.discovery = Discovery(
+            folder, self.processes, self.table, note=self.note, start_ns=self._start_ns
+        )
         self.converter = Converter(loops, self.processes, self.texts)
         self.parts = parts
         self.active = 0
@@ -73,7 +81,8 @@ class Collector:
         self.poller = select.poll()
         self.poller.register(self._wake_read, select.POLLIN)
         self.leash: int | None = None
-        self.writing = WritingThread(self.part_writer, self.wake)
+        slots = len(parts[0].memory) // layout.RECORD_BYTES
+        self.writing = WritingThread(self.part_writer, self.wake, lambda: self.part_writer.warm_up(slots))
         self.every_second: Callable[[], None] = lambda: None
         self._next_ring = 0
         self._last_second = 0.0
@@ -132,7 +141,7 @@ class Collector:
             self._last_lifecycle = now
             self.end_processes()
             self.retire_rings()
-        if now - self._last_flush > FLUSH_S and self.part.used and self.writing.idle:
+        if now - self._last_flush > FLUSH_S and self.part.used and not self.writing.pending:
             self.rotate()
         if self.writing.failure is not None:
             self.failure = self.writing.failure
@@ -148,7 +157,9 @@ class Collector:
             self._pause(_QUIET_S)
 
     def _look_at_ends(self) -> None:
-        """Note which processes ended, so that their exit statuses are known; what they left stays where it is."""
+        """Note which processes ended, so that their exit statuses are known; what they left stays where it
+        is.
+        """
         for row in self.processes.rows.values():
             if row.watch is not None and not row.watch.alive():
                 row.watch.exit_status()
@@ -180,7 +191,9 @@ class Collector:
             self.save_state()
 
     def drain(self, *, wait: bool, final: bool = False) -> int:
-        """Copy what the rings have into the journal; with `wait`, all of it, however long the other part takes."""
+        """Copy what the rings have into the journal; with `wait`, all of it, however long the other part
+        takes.
+        """
         total = 0
         while self.failure is None:
             count = len(self.table)
@@ -203,28 +216,31 @@ class Collector:
                     break
                 continue
             self._next_ring = index
-            if not self.rotate() and not wait:
-                break
-            if not self.writing.idle and wait:
-                self.wait_for_writer()
+            if not self.rotate():
+                if not wait:
+                    break
+                self.wait_for_writer(len(self.parts) - 2)
         return total
 
     def rotate(self) -> bool:
-        """Give the active part to the writer and go on with the other one; False while that one is not free."""
-        if not self.writing.idle or self.failure is not None:
+        """Give the active part to the writer and go on with the next; False while that is not free."""
+        if self.writing.pending > len(self.parts) - 2 or self.failure is not None:
             return False
         self._last_flush = time.monotonic()
         if self.part.used == 0:
             return True
-        self.save_state()
+        if self.processes.changed:
+            self.save_state()
         self.take_anchor()  # later than all that is in the part
         self.writing.submit(self.part, self.clock.freeze())
-        self.active = 1 - self.active
+        self.active = (self.active + 1) % len(self.parts)
         return True
 
-    def wait_for_writer(self) -> None:
-        """Wait until the writer is idle, with the heart beating. Its failure becomes ours."""
-        while not self.writing.wait(_HEARTBEAT_S):
+    def wait_for_writer(self, pending: int = 0) -> None:
+        """Wait until at most so many parts are pending, with the heart beating. The writer's failure
+        becomes ours.
+        """
+        while not self.writing.wait(pending, _HEARTBEAT_S):
             self.beat()
         if self.writing.failure is not None:
             self.failure = self.writing.failure
@@ -232,6 +248,7 @@ class Collector:
     def save_state(self) -> None:
         with self.processes.lock:
             self.state.processes = self.processes.to_json()
+            self.processes.changed = False
         self.state.save(self.folder)
 
     # ---- ends of rings and of processes
@@ -270,7 +287,7 @@ class Collector:
 
     def finish_rings(self, rings: list[Ring], end_tick: Callable[[Ring], int]) -> None:
         """Record what drained rings left open as unfinished, keep their counts, and delete them."""
-        for ring in rings:
+        for ring in self.open_rings(rings):
             self.take_open(ring, ring.open_ranges(), end_tick(ring))
         if self.failure is not None:
             return
@@ -286,27 +303,25 @@ class Collector:
         self.table.remove(set(rings))
         self.state.rings_done = []
 
-    def counts_open(self, ring: Ring) -> bool:
-        """Whether a ring's open table is the one that counts: a successor has taken over that of its predecessor."""
-        if ring.open_taken or ring.field("state") not in _OWN_TABLE_STATES:
-            return False
-        return not any(
-            other.process == ring.process
-            and other.predecessor == ring.serial
-            and other.field("state") != layout.RING_BUILDING
-            for other in self.table.rings
-        )
+    def open_rings(self, rings: Iterable[Ring]) -> list[Ring]:
+        """Those whose open table counts: it wasn't taken yet, and no successor has taken it over."""
+        taken_over = self.table.predecessors()
+        return [
+            ring
+            for ring in rings
+            if not ring.open_taken
+            and ring.field("state") in _OWN_TABLE_STATES
+            and (ring.process, ring.serial) not in taken_over
+        ]
 
-    def take_open(self, ring: Ring, ranges: np.ndarray, end_tick: int) -> None:  # type: ignore[type-arg]
+    def take_open(self, ring: Ring, ranges: Array, end_tick: int) -> None:
         """Put ranges that were left open into the journal, once."""
-        if not self.counts_open(ring):
-            return
         row = self.table.row(ring)
         for begin in range(0, len(ranges), 4096):
             slots = unfinished_records(ranges[begin : begin + 4096], end_tick)
             while not self.part.append_open(row, slots):
                 if not self.rotate():
-                    self.wait_for_writer()
+                    self.wait_for_writer(len(self.parts) - 2)
                 if self.failure is not None:
                     return
         ring.mark_open_taken()
@@ -338,6 +353,7 @@ def begin(folder: Path, control: Control, writer: SessionWriter, loops: Loops) -
     file.create()
     anchor = take_anchor(loops)
     file.append(anchor)
+    parts = journal.create_parts(folder, loops)
     return Collector(
-        folder, control, writer, loops, journal.create_parts(folder, loops), ClockTable([anchor])
+        folder, control=control, writer=writer, loops=loops, parts=parts, clock=ClockTable([anchor])
     )

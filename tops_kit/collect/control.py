@@ -84,7 +84,8 @@ def create(
 ) -> Control:
     """Make the control file of a session folder (which exists), with `rings/` and `names/`, and map it.
 
-    The file appears complete: a program that finds it can use it. SessionError when there is one already or it can't be made.
+    The file appears complete: a program that finds it can use it. SessionError when there is one already or
+    it can't be made.
     """
     if policy not in POLICIES:
         raise SessionError(f"unknown policy {policy!r}: use {' or '.join(POLICIES)}")

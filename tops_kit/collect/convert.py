@@ -1,6 +1,7 @@
 """A part of the journal to rows of tables.
 
-The common case (plain ranges) touches each record a handful of times, all in C or numpy; columns that are the same in all rows stay scalars.
+The common case (plain ranges) touches each record a handful of times, all in C or numpy; columns that are
+the same in all rows stay scalars.
 """
 
 from __future__ import annotations
@@ -66,7 +67,10 @@ class Columns:
     all_attr: int = 0
     one_thread: bool = False
 
-    def take(self, rows: Array) -> Columns:
+    def take(self, rows: Any) -> Columns:
+        """Only these rows (ascending), without a copy when they are next to each other."""
+        if len(rows) and rows[-1] - rows[0] + 1 == len(rows):
+            rows = slice(int(rows[0]), int(rows[-1]) + 1)
         picked = {name: getattr(self, name)[rows] for name in _ARRAYS}
         return replace(self, **picked)
 
@@ -99,7 +103,15 @@ class Scratch:
         return [array[begin : begin + slots] for array in self._arrays]
 
     def reset(self) -> None:
+        """All of it may be used again."""
         self._used = 0
+
+    def grow(self, slots: int) -> None:
+        """Have memory for this many rows at hand, touched, so that the first part is as quick as the later
+        ones.
+        """
+        self._size, self._used = slots, 0
+        self._arrays = [np.full(slots, 1, type_) for type_ in _COLUMN_TYPES]
 
 
 @dataclass(slots=True)
@@ -127,6 +139,10 @@ class Converter:
         """The rows that were made are in segments: their memory may be used again."""
         self._scratch.reset()
 
+    def warm_up(self, slots: int) -> None:
+        """Get memory for parts of this many slots."""
+        self._scratch.grow(slots)
+
     def convert(self, journal: Buffer, blocks: list[jf.Block], clock: Clock, sink: Sink) -> None:
         """Append the rows of all blocks to the sink, and note threads and counts at their processes."""
         groups: dict[tuple[int, int], list[jf.Block]] = defaultdict(list)
@@ -143,13 +159,14 @@ class Converter:
                         names.refresh()
                     except NamesError:
                         names.damaged = True
-            self._group(journal, members, clock.pieces(ticks), names, row, sink)
+            self._group(journal, members, clock.pieces(ticks), names=names, row=row, sink=sink)
 
     def _group(
         self,
         journal: Buffer,
         blocks: list[jf.Block],
         pieces: Pieces,
+        *,
         names: ProcessNames,
         row: Row,
         sink: Sink,

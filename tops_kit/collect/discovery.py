@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tops_kit.collect.names import NamesError, ProcessNames, Texts, fork_order
+from tops_kit.collect.names import NamesError, ProcessNames, fork_order
 from tops_kit.collect.processes import Processes, Row
 from tops_kit.collect.rings import RingError, RingNotReadyError, RingTable, open_ring
 
@@ -51,14 +51,16 @@ class _Folder:
 
 
 class Discovery:
-    """Opens what is new. Files that are still being made are tried again; bad ones are told to `note` once and skipped."""
+    """Opens what is new. Files that are still being made are tried again; bad ones are told to `note` once
+    and skipped.
+    """
 
     def __init__(
         self,
         folder: Path,
         processes: Processes,
         table: RingTable,
-        texts: Texts,
+        *,
         note: Note,
         start_ns: Callable[[ProcessNames], int | None],
     ) -> None:
@@ -67,7 +69,7 @@ class Discovery:
         self._folder = folder
         self._processes = processes
         self._table = table
-        self._texts = texts
+        self._texts = processes.texts
         self._note = note
         self._start_ns = start_ns
         self._waiting_names: dict[str, float] = {}
@@ -137,7 +139,8 @@ class Discovery:
                 self._note("collector", "dropped:ring_file", 1, f"ring file {name}: {error}")
                 continue
             if ring.process not in self._processes.by_serial:
-                # A names file comes before the rings, but this folder may have been listed after the other one.
+                # A names file comes before the rings, but this folder may have been listed after the other
+                # one.
                 if not last and time.monotonic() - since < _PATIENCE_S and ring.process not in self._bad:
                     self._waiting_rings[name] = since
                     continue

@@ -1,7 +1,8 @@
-"""The numpy twin of `_drain.c`: the collector's loops over records, ring -> journal -> columns. See `backend.Loops`.
+"""The numpy twin of `_drain.c`: the collector's loops over records, ring -> journal -> columns. See
+`backend.Loops`.
 
-Release and acquire order are those of plain stores and loads of x86-64 (and of the interpreter's own locking); there is no
-time stamp counter, so a session that is collected with the twin uses CLOCK_MONOTONIC.
+Release and acquire order are those of plain stores and loads of x86-64 (and of the interpreter's own
+locking); there is no time stamp counter, so a session that is collected with the twin uses CLOCK_MONOTONIC.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ def copy(rings: list[Buffer], table: Array, journal: Buffer, start: int, final: 
         at = tail & (capacity - 1)
         first = min(whole, capacity - at)
         offset = jf.BLOCKS_OFFSET + used
-        jf.pack_block(journal, offset, jf.BLOCK_RECORDS, row, tail, whole)
+        jf.pack_block(journal, offset, jf.BLOCK_RECORDS, row, first=tail, slots=whole)
         target = np.frombuffer(journal, RECORD, whole, offset + jf.BLOCK_BYTES)
         target[:first] = slots[at : at + first]
         target[first:] = slots[: whole - first]
@@ -120,13 +121,16 @@ def copy(rings: list[Buffer], table: Array, journal: Buffer, start: int, final: 
 
 
 def to_ns(tick: Array, ticks: Array, ns: Array, slope: Array) -> Array:
-    """Ticks (uint64) to ns by a table of pieces; monotone. A tick before the first piece or after the last one goes on with its slope."""
+    """Ticks (uint64) to ns by a table of pieces; monotone. A tick before the first piece or after the last
+    one goes on with its slope.
+    """
     signed = tick.view(np.int64) if tick.dtype == np.uint64 else tick.astype(np.int64)
     at = np.clip(np.searchsorted(ticks, signed, side="right") - 1, 0, len(ticks) - 1)
     progress = np.clip((signed - ticks[at]).astype(np.float64) * slope[at], -4e18, 4e18)
     value = ns[at] + progress.astype(np.int64)
     limit = np.append(ns[1:], np.iinfo(np.int64).max)
-    return np.minimum(value, limit[at])
+    result: Array = np.minimum(value, limit[at])
+    return result
 
 
 def split(
@@ -143,7 +147,8 @@ def split(
         picked = records[keep]
         to = slice(rows, rows + len(picked))
         threads = picked["kind"] == layout.KIND_THREAD
-        # The thread of a row is that of the last THREAD record up to it, else the one that the block began with.
+        # The thread of a row is that of the last THREAD record up to it, else the one that the block began
+        # with.
         steps = np.concatenate(([first_tid], picked["task"][threads].astype(np.int64)))
         tid[to] = steps[np.cumsum(threads)]
         changes += int(first_tid != last_tid) + int(np.count_nonzero(np.diff(steps)))

@@ -1,4 +1,6 @@
-"""The end of a recording: what is still in the rings, what never ended, the ledger, and the removal of the recording's files."""
+"""The end of a recording: what is still in the rings, what never ended, the ledger, and the removal of the
+recording's files.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +15,7 @@ from topstx.recorder import layout
 
 from tops_kit.collect import clock, control, journal, state
 from tops_kit.collect import journal_format as jf
+from tops_kit.collect.arrays import Array
 from tops_kit.collect.drain import RECORD
 from tops_kit.collect.rings import Ring
 
@@ -25,7 +28,7 @@ def last_tick(collector: Collector, serial: int, rings: Iterable[Ring]) -> int:
     """The latest tick that a process is known to have seen: of its rings, and of its end in order."""
     names = collector.processes.names.get(serial)
     said = 0
-    if names is not None:
+    if names is not None and not names.damaged:
         names.read_header()
         said = int(names.header["end_tick"])
     return max([said, *(ring.field("last_tick") for ring in rings)])
@@ -34,8 +37,8 @@ def last_tick(collector: Collector, serial: int, rings: Iterable[Ring]) -> int:
 def finish(collector: Collector, status: str) -> None:
     """Take all that is left, write the ledger, close the session and remove the recording's files.
 
-    Processes that still run keep running: what they have open is recorded as unfinished now. When nothing can be written any more (see
-    `collector.failure`) the files stay for `recovery.recover`.
+    Processes that still run keep running: what they have open is recorded as unfinished now. When nothing
+    can be written any more (see `collector.failure`) the files stay for `recovery.recover`.
     """
     collector.control.recording = layout.RECORDING_OFF
     _retry(collector)
@@ -57,14 +60,15 @@ def _retry(collector: Collector) -> None:
     """If writing failed, try once more: there may be room on the disk by now."""
     if collector.failure is None or collector.writing.failure is None:
         return
-    collector.writing.wait()
-    part = min(
-        (part for part in collector.parts if part.used), key=lambda part: part.generation, default=None
-    )
-    if part is None:
+    collector.wait_for_writer()
+    full = sorted((part for part in collector.parts if part.used), key=lambda part: part.generation)
+    if not full or collector.part_writer.unflushed is not full[0]:
         return
     try:
-        collector.part_writer.flush(part)
+        collector.part_writer.flush(full[0])  # its rows are buffered already
+        for part in full[1:]:
+            if part is not collector.part:
+                collector.part_writer.write(part, collector.clock.freeze())
     except Exception:
         return  # the first failure says it
     collector.note("collector", "dropped:disk", 1, f"recording stopped early: {collector.failure}")
@@ -77,17 +81,18 @@ def _take_rest(collector: Collector) -> None:
     collector.discovery.look(force=True, last=True)
     collector.drain(wait=True)
     _take_open_of_living(collector)
-    for _ in collector.parts:
-        collector.wait_for_writer()
-        collector.rotate()
+    collector.wait_for_writer(len(collector.parts) - 2)
+    collector.rotate()
     collector.wait_for_writer()
     collector.writing.stop()
 
 
 def _take_open_of_living(collector: Collector) -> None:
-    """Unfinished rows for ranges that are open while their process lives; those that end meanwhile are taken as finished."""
-    open_now = [(ring, ring.open_ranges()) for ring in collector.table.rings if collector.counts_open(ring)]
-    collector.wait_for_writer()
+    """Unfinished rows for ranges that are open while their process lives; those that end meanwhile are
+    taken as finished.
+    """
+    open_now = [(ring, ring.open_ranges()) for ring in collector.open_rings(collector.table.rings)]
+    collector.wait_for_writer(len(collector.parts) - 2)
     collector.rotate()  # so that the active part holds only what comes from here on
     anchor = collector.take_anchor()
     collector.drain(wait=True, final=True)
@@ -99,7 +104,7 @@ def _take_open_of_living(collector: Collector) -> None:
     collector.finish_rings(list(collector.table.rings), lambda ring: ticks[ring.clock])
 
 
-def _begins(collector: Collector) -> np.ndarray:  # type: ignore[type-arg]
+def _begins(collector: Collector) -> Array:
     """Begin ticks of the ranges in the active part."""
     part = collector.part
     found = [
@@ -178,7 +183,9 @@ def _count(collector: Collector, row: Row) -> None:
 
 
 def remove_files(folder: Path) -> None:
-    """Delete what a recording needs beside the session; `control` last: as long as it is there, recovery is due."""
+    """Delete what a recording needs beside the session; `control` last: as long as it is there, recovery is
+    due.
+    """
     journal.remove_parts(folder)
     for name in ("rings", "names"):
         shutil.rmtree(folder / name, ignore_errors=True)

@@ -15,7 +15,9 @@ _STOP_S = 60.0
 
 
 class CollectorHandle:
-    """A running collector. It ends when `stop` is called, or when the process that holds this handle ends (the leash)."""
+    """A running collector. It ends when `stop` is called, or when the process that holds this handle ends
+    (the leash).
+    """
 
     def __init__(self, folder: Path, process: subprocess.Popen[str], leash: int) -> None:
         self.folder = folder
@@ -23,25 +25,32 @@ class CollectorHandle:
         self._leash = leash
 
     def release(self) -> None:
-        """Let go of the leash: the collector ends by itself (with `wait="all"` once no recorded process lives)."""
+        """Let go of the leash: the collector ends by itself (with `wait="all"` once no recorded process
+        lives).
+        """
         if self._leash >= 0:
             os.close(self._leash)
             self._leash = -1
 
     def stop(self) -> None:
-        """Finish the recording and wait for it. SessionError when the session could not be completed; stopping twice does nothing."""
+        """Finish the recording and wait for it. SessionError when the session could not be completed;
+        stopping twice does nothing.
+        """
         if self.process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 self.process.terminate()
         self.wait()
 
     def wait(self, timeout_s: float | None = _STOP_S) -> None:
-        """Wait for the collector's end. SessionError when it failed, or when it takes longer than `timeout_s`."""
+        """Wait for the collector's end. SessionError when it failed, or when it takes longer than
+        `timeout_s`.
+        """
         try:
             code = self.process.wait(timeout_s)
         except subprocess.TimeoutExpired as error:
             raise SessionError(
-                f"the collector of {self.folder} does not end; kill process {self.process.pid} and run `topsprof recover`"
+                f"the collector of {self.folder} does not end; "
+                f"kill process {self.process.pid} and run `topsprof recover`"
             ) from error
         finally:
             self.release()
@@ -49,7 +58,8 @@ class CollectorHandle:
             self.process.stdout.close()
         if code != 0:
             raise SessionError(
-                f"the recording in {self.folder} is incomplete (collector ended with {code}); run `topsprof recover {self.folder}`"
+                f"the recording in {self.folder} is incomplete (collector ended with {code}); "
+                f"run `topsprof recover {self.folder}`"
             )
 
     def __enter__(self) -> CollectorHandle:
@@ -57,6 +67,16 @@ class CollectorHandle:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+
+def _roots() -> list[str]:
+    """Folders from which our packages were imported: the collector finds the same ones."""
+    import topstx
+
+    import tops_kit
+
+    files = [package.__file__ for package in (tops_kit, topstx) if package.__file__]
+    return list(dict.fromkeys(str(Path(file).parent.parent) for file in files))
 
 
 def start(
@@ -69,16 +89,28 @@ def start(
 ) -> CollectorHandle:
     """Start a collector for `folder` and wait until programs may record into it.
 
-    The collector makes the session, and the control file unless there is one already (`control.create`). `command` is kept with the
-    session. `wait` is "primary" (end with the leash) or "all" (when the leash is gone, end with the last recorded process).
-    `policy` ("block" or "drop") is that of a new control file. SessionError when it can't be recorded there.
+    The collector makes the session, and the control file unless there is one already (`control.create`).
+    `command` is kept with the session. `wait` is "primary" (end with the leash) or "all" (when the leash is
+    gone, end with the last recorded process). `policy` ("block" or "drop") is that of a new control file.
+    SessionError when it can't be recorded there.
     """
     folder = Path(folder).absolute()
     read, write = os.pipe()
-    environment = {key: value for key, value in os.environ.items() if key != "TOPSTX_SESSION"} | {
-        "TOPSTX_DISABLE": "1"
-    }
-    arguments = [sys.executable, "-m", "tops_kit.collect", str(folder), "--leash", str(read), "--wait", wait]
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("TOPSTX_")}
+    environment["TOPSTX_DISABLE"] = "1"  # it records nothing of itself
+    # -P: a module of the user's in the working folder must not stand in for one of ours or of the library.
+    environment["PYTHONPATH"] = os.pathsep.join([*_roots(), *filter(None, [os.environ.get("PYTHONPATH")])])
+    arguments = [
+        sys.executable,
+        "-P",
+        "-m",
+        "tops_kit.collect",
+        str(folder),
+        "--leash",
+        str(read),
+        "--wait",
+        wait,
+    ]
     arguments += ["--overwrite"] * overwrite + (["--policy", policy] if policy else [])
     try:
         process = subprocess.Popen(

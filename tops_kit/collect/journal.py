@@ -1,4 +1,4 @@
-"""The two parts of the journal: one takes records from the rings while the other is written to segments. See journal_format."""
+"""The parts of the journal: one takes records from the rings while others are written. See journal_format."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tops_kit.collect.arrays import Array
 from tops_kit.collect.backend import Loops
 from tops_kit.errors import SessionError
 
-NAMES = ("journal-0", "journal-1")
-# Tried in this order, for small file systems. A part must hold fewer rows than SessionWriter flushes by itself (1 << 20),
-# so that every segment says which generation it holds.
-SIZES = (24 << 20, 6 << 20, 2 << 20)
+NAMES = ("journal-0", "journal-1", "journal-2", "journal-3")
+# Tried in this order, for small file systems. A part must hold fewer rows than SessionWriter flushes by
+# itself (1 << 20), so that every segment says which generation it holds.
+SIZES = (24 << 20, 6 << 20, 1 << 20)
 
 
 class Part:
@@ -57,14 +57,14 @@ class Part:
             return False
         used = self.used
         offset = jf.BLOCKS_OFFSET + used
-        jf.pack_block(self.memory, offset, jf.BLOCK_OPEN, row, 0, len(slots) // 32)
+        jf.pack_block(self.memory, offset, jf.BLOCK_OPEN, row, first=0, slots=len(slots) // 32)
         self.memory[offset + jf.BLOCK_BYTES : offset + jf.BLOCK_BYTES + len(slots)] = slots
         self._loops.store_u64(self.memory, jf.USED_OFFSET, used + jf.BLOCK_BYTES + len(slots))
         return True
 
 
 def create_parts(folder: Path, loops: Loops, present: Sequence[Part] = ()) -> list[Part]:
-    """Both parts: those that are `present`, and new ones as large as the file system allows.
+    """All parts: those that are `present`, and new ones as large as the file system allows.
 
     SessionError when not even the smallest fit.
     """

@@ -1,13 +1,15 @@
 """Layout of a journal file, and of the ring table that the loops share with `_drain.c`.
 
-A journal part is a preallocated, mapped file into which records are copied out of the rings before their slots are freed. Whatever
-kills the collector, a published record is in a ring, in a journal part or in a segment:
+A journal part is a preallocated, mapped file into which records are copied out of the rings before their
+slots are freed. Whatever kills the collector, a published record is in a ring, in a journal part or in a
+segment:
 
     header page  magic, version, generation (offset 16), used bytes (24), size (32)
     blocks       block header (64 bytes), then its slots; `used` is stored (release) when a block is complete
 
-Every block says which positions of which ring it holds, so recovery skips in the rings what a journal has. A segment's meta says up to which
-generation of the journal its table holds the records (`meta: {"journal": G}`), so recovery skips in the journal what a segment has.
+Every block says which positions of which ring it holds, so recovery skips in the rings what a journal has.
+A segment's meta says up to which generation of the journal its table holds the records (`meta: {"journal":
+G}`), so recovery skips in the journal what a segment has.
 """
 
 from __future__ import annotations
@@ -55,7 +57,7 @@ class Block:
     offset: int
 
 
-def pack_block(journal: Buffer, offset: int, kind: int, row: Array, first: int, slots: int) -> None:
+def pack_block(journal: Buffer, offset: int, kind: int, row: Array, *, first: int, slots: int) -> None:
     """Write the header of a block for the ring of `row` (a row of the ring table)."""
     process, ring, tid, clock = (
         int(row[column]) for column in (RING_PROCESS, RING_SERIAL, RING_TID, RING_CLOCK)

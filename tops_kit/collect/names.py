@@ -1,7 +1,8 @@
 """Names files: what the ids in a process's records mean.
 
-A session-wide `Texts` gives each distinct text one number; a `ProcessNames` maps the ids of one process to those numbers, as numpy arrays, so
-that columns are made by one `take`. After fork the ids below `parent_count` are the parent's.
+A session-wide `Texts` gives each distinct text one number; a `ProcessNames` maps the ids of one process to
+those numbers, as numpy arrays, so that columns are made by one `take`. After fork the ids below
+`parent_count` are the parent's.
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ class Texts:
 class ProcessNames:
     """The ids of one process. All arrays are indexed by id; negative numbers mean that there is none.
 
-    `text` is the text of a NAME, DOMAIN, CATEGORY or COUNTER entry; `domain`, `category` and `color` are those of an ATTR entry,
-    `domain` and `unit` those of a COUNTER entry.
+    `text` is the text of a NAME, DOMAIN, CATEGORY or COUNTER entry; `domain`, `category` and `color` are
+    those of an ATTR entry, `domain` and `unit` those of a COUNTER entry.
     """
 
     def __init__(self, path: Path, texts: Texts) -> None:
@@ -123,7 +124,9 @@ class ProcessNames:
         self.header = header
 
     def refresh(self) -> None:
-        """Read the header and the entries that were committed since the last time. NamesError when the file is gone."""
+        """Read the header and the entries that were committed since the last time. NamesError when the file
+        is gone.
+        """
         self.read_header()
         committed = int(self.header["committed_bytes"])
         if committed <= self._read or self.damaged:

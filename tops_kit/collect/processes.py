@@ -1,13 +1,16 @@
 """The processes of a recording: who they are, when and how they ended, and what of them was lost.
 
-A process has an *incarnation* (a serial, a names file, rings) for each producer: after exec it is another process to us although its pid stays,
-while two producers that live in one process (an extension and a C library, say) are one row.
+A process has an *incarnation* (a serial, a names file, rings) for each producer: after exec it is another
+process to us although its pid stays, while two producers that live in one process (an extension and a C
+library, say) are one row.
 """
 
 from __future__ import annotations
 
+import contextlib
 import platform
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,9 +18,13 @@ from typing import Any
 from topstx.recorder import layout
 
 from tops_kit.collect import system
-from tops_kit.collect.names import ProcessNames, Texts, missing_names
+from tops_kit.collect.names import NamesError, ProcessNames, Texts, missing_names
 
 _BACKENDS = {layout.BACKEND_C: "C", layout.BACKEND_TWIN: "twin", layout.BACKEND_HEADER: "header"}
+_PROCESS_COLUMNS = (
+    "process_id", "pid", "parent_id", "name", "command", "host", "start_ns", "end_ns", "exit_status",
+    "ended_by", "runtime", "recorder",
+)  # fmt: skip
 _COUNTS = ("dropped", "blocked_ns", "unbalanced")
 
 
@@ -69,6 +76,14 @@ class Row:
             self.changed_threads.add(tid)
 
 
+def _read_headers(row: Row) -> None:
+    """Read again what the producers of a process say of themselves; what can't be read stays as it was."""
+    for names in row.names:
+        if not names.damaged:
+            with contextlib.suppress(NamesError):
+                names.read_header()
+
+
 class Processes:
     """All processes of a recording, by id and by serial of their incarnations."""
 
@@ -78,8 +93,10 @@ class Processes:
         self.rows: dict[int, Row] = {}
         self.by_serial: dict[int, Row] = {}
         self.names: dict[int, ProcessNames] = {}
-        self.changed = False
-        # Held by whoever reads or changes rows, threads of rows, or names: the drain loop and the writing thread.
+        self.changed = False  # since the collector saved its state
+        self.has_rings: Callable[[int], bool] = lambda serial: False  # of an incarnation, by serial
+        # Held by whoever reads or changes rows, threads of rows, or names: the drain loop and the writing
+        # thread.
         self.lock = threading.RLock()
 
     def add(self, names: ProcessNames, start_ns: int | None, *, watch: bool = True) -> Row:
@@ -117,13 +134,19 @@ class Processes:
         return process_id
 
     def _same_process(self, serial: int, pid: int, proc_start: int) -> Row | None:
-        """The living row that a new incarnation belongs to; None when there is none. One that went by exec is ended here."""
+        """The living row that a new incarnation belongs to; None when there is none. One that went by exec
+        is ended here.
+        """
         for row in self.rows.values():
             if row.ended or row.pid != pid or row.proc_start != proc_start or proc_start == 0:
                 continue
-            gone = [int(names.header["exit_known"]) == 2 for names in row.names]
-            mapped = system.maps_any(pid, [f"{names.serial:016x}" for names in row.names])
-            if mapped is False or (mapped is None and all(gone)):
+            # Rings stay mapped as long as their program runs; one without rings has at least said that it
+            # execs.
+            rings = [f"{names.serial:016x}-" for names in row.names if self.has_rings(names.serial)]
+            mapped = system.maps_any(pid, rings) if rings else None
+            _read_headers(row)
+            execs = all(int(names.header["exit_known"]) == 2 for names in row.names)
+            if mapped is False or (mapped is None and execs):
                 row.ended_by = "exec"
                 row.changed = True
                 return None
@@ -147,13 +170,13 @@ class Processes:
 
     def end(self, row: Row, end_ns: int | None) -> None:
         """Find out how a process ended, from the kernel or from what it said itself."""
-        for names in row.names:
-            if not names.damaged:
-                names.read_header()
+        _read_headers(row)
         said = [names.header for names in row.names]
         exit_ = row.watch.exit_status() if row.watch is not None else None
         if row.ended_by is None:
-            if exit_ is not None:
+            if said and all(int(header["exit_known"]) == 2 for header in said):
+                row.ended_by = "exec"  # what its successor's exit status was is not its own
+            elif exit_ is not None:
                 row.exit_status = exit_
                 row.ended_by = "signal" if exit_ < 0 else "exit"
             else:
@@ -180,18 +203,16 @@ class Processes:
     def process_table(self, everything: bool = False) -> dict[str, list[Any]]:
         """Columns of table `process`: rows that changed since the last call, or all."""
         host = platform.node()
-        columns: dict[str, list[Any]] = {key: [] for key in (
-            "process_id", "pid", "parent_id", "name", "command", "host", "start_ns", "end_ns", "exit_status", "ended_by", "runtime",
-            "recorder",
-        )}  # fmt: skip
+        columns: dict[str, list[Any]] = {key: [] for key in _PROCESS_COLUMNS}
         for row in self.rows.values():
             if not row.changed and not everything:
                 continue
             row.changed = False
             executable = row.fact("executable") or row.exe
             values = (
-                row.process_id, row.pid, row.parent_id, row.fact("name") or Path(executable).name or None, row.fact("argv"), host,
-                row.start_ns, row.end_ns, row.exit_status, row.ended_by, row.fact("python"), row.recorder,
+                row.process_id, row.pid, row.parent_id, row.fact("name") or Path(executable).name or None,
+                row.fact("argv"), host, row.start_ns, row.end_ns, row.exit_status, row.ended_by,
+                row.fact("python"), row.recorder,
             )  # fmt: skip
             for column, value in zip(columns.values(), values, strict=True):
                 column.append(value)
@@ -219,23 +240,25 @@ class Processes:
         """What recovery needs to go on, as JSON values."""
         return [
             {
-                "process_id": row.process_id, "pid": row.pid, "proc_start": row.proc_start, "parent_id": row.parent_id,
-                "start_ns": row.start_ns, "end_ns": row.end_ns, "exit_status": row.exit_status, "ended_by": row.ended_by,
-                "exe": row.exe, "counts": row.counts, "serials": [names.serial for names in row.names],
-                "threads": [[tid, *times] for tid, times in row.threads.items()],
+                "process_id": row.process_id, "pid": row.pid, "proc_start": row.proc_start,
+                "parent_id": row.parent_id, "start_ns": row.start_ns, "end_ns": row.end_ns,
+                "exit_status": row.exit_status, "ended_by": row.ended_by, "exe": row.exe,
+                "counts": row.counts, "serials": [names.serial for names in row.names],
             }
             for row in self.rows.values()
         ]  # fmt: skip
 
     def from_json(self, values: list[dict[str, Any]]) -> None:
-        """Restore what `to_json` gave; their names files come by `add`. KeyError, TypeError or ValueError when malformed."""
+        """Restore what `to_json` gave; their names files come by `add`. KeyError, TypeError or ValueError
+        when malformed.
+        """
         for value in values:
             row = Row(
-                int(value["process_id"]), int(value["pid"]), int(value["proc_start"]), value["parent_id"], value["start_ns"],
-                value["end_ns"], value["exit_status"], value["ended_by"], str(value["exe"]),
+                int(value["process_id"]), int(value["pid"]), int(value["proc_start"]), value["parent_id"],
+                value["start_ns"], value["end_ns"], value["exit_status"], value["ended_by"],
+                str(value["exe"]),
             )  # fmt: skip
             row.counts.update({key: int(count) for key, count in value["counts"].items()})
-            row.threads = {int(tid): [begin, end] for tid, begin, end in value["threads"]}
             self.rows[row.process_id] = row
             for serial in value["serials"]:
                 self.by_serial[int(serial)] = row

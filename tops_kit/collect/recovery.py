@@ -1,4 +1,6 @@
-"""Completing a recording whose collector ended without closing it. Nothing that was published is lost or repeated, however often it is tried."""
+"""Completing a recording whose collector ended without closing it. Nothing that was published is lost or
+repeated, however often it is tried.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +17,7 @@ from tops_kit.collect.collector import Collector
 from tops_kit.collect.control import FILE, open_control
 from tops_kit.collect.convert import TABLES
 from tops_kit.collect.drain import RECORD
+from tops_kit.collect.journal import Part
 from tops_kit.collect.writing import journal_of
 from tops_kit.errors import SessionError, UserError
 from tops_kit.session import Ledger, Session, SessionWriter
@@ -23,7 +26,8 @@ _OWN_STREAMS = ("process:", "collector")
 
 
 def recover(folder: str | Path) -> list[str]:
-    """Complete a crashed recording in `folder`; readable messages of what was done, none when there was nothing to do.
+    """Complete a crashed recording in `folder`; readable messages of what was done, none when there was
+    nothing to do.
 
     SessionError when there is no session, when it is still being recorded, or when it can't be written.
     """
@@ -66,10 +70,19 @@ def _collector(folder: Path, writer: SessionWriter) -> Collector:
     control = open_control(folder)
     control.recording = layout.RECORDING_OFF
     parts = journal.open_parts(folder, loops)
-    collector = Collector(folder, control, writer, loops, journal.create_parts(folder, loops, parts), _clock(folder, loops))
+    collector = Collector(
+        folder,
+        control=control,
+        writer=writer,
+        loops=loops,
+        parts=journal.create_parts(folder, loops, parts),
+        clock=_clock(folder, loops),
+    )
     writer.durable = False
     # What a finish that was killed may have written already is counted anew, from the rings and the state.
-    writer.ledger = Ledger(entry for entry in writer.ledger.entries if not entry.stream.startswith(_OWN_STREAMS))
+    writer.ledger = Ledger(
+        entry for entry in writer.ledger.entries if not entry.stream.startswith(_OWN_STREAMS)
+    )
     left = state.load(folder)
     collector.state.notes = left.notes
     try:
@@ -78,6 +91,10 @@ def _collector(folder: Path, writer: SessionWriter) -> Collector:
         collector.note(
             "collector", "repaired:state", 1, "its state file was damaged: processes were numbered anew"
         )
+    for thread in Session.open(folder).table("thread").to_pylist():
+        row = collector.processes.rows.get(thread["process_id"])
+        if row is not None:
+            row.threads[thread["thread_id"]] = [thread["start_ns"], thread["end_ns"]]
     collector.discovery.skip = set(left.rings_done)
     collector.discovery.resume = _positions(parts)
     open_taken = {(b.process, b.ring) for part in parts for b in part.blocks() if b.kind == jf.BLOCK_OPEN}
@@ -139,8 +156,10 @@ def _end_dead(collector: Collector) -> None:
         mine = {names.serial for names in row.names}
         rings = [ring for ring in collector.table.rings if ring.process in mine]
         collector.drain(wait=True, final=True)
-        ticks = {clock: max((finishing.last_tick(collector, ring.process, [ring]) for ring in rings if ring.clock == clock), default=0)
-                 for clock in (layout.CLOCK_MONOTONIC, layout.CLOCK_TSC)}  # fmt: skip
+        ticks = {layout.CLOCK_MONOTONIC: 0, layout.CLOCK_TSC: 0}
+        for ring in rings:
+            last = finishing.last_tick(collector, ring.process, [ring])
+            ticks[ring.clock] = max(ticks[ring.clock], last)
         frozen = collector.clock.freeze()
         ends = [frozen.to_ns(tick, clock) for clock, tick in ticks.items() if tick]
         with collector.processes.lock:
@@ -149,7 +168,9 @@ def _end_dead(collector: Collector) -> None:
 
 
 def _recount(collector: Collector) -> None:
-    """Rows per process as the session holds them now: the dead collector's counts are not known. What comes later adds."""
+    """Rows per process as the session holds them now: the dead collector's counts are not known. What comes
+    later adds.
+    """
     for row in collector.processes.rows.values():
         row.written = 0
     session = Session.open(collector.folder)

@@ -1,4 +1,4 @@
-"""Ring files: opening them with checks, the table that the loops work on, and the ranges left open in them."""
+"""Ring files: opening them with checks, the table that the loops work on, the ranges left open in them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,9 @@ class Ring:
     open_capacity: int
 
     def field(self, name: str) -> int:
-        """A header field that changes: head, tail, dropped, blocked_ns, unbalanced, last_tick (64 bits), state, tid (32 bits)."""
+        """A header field that changes: head, tail, dropped, blocked_ns, unbalanced, last_tick (64 bits),
+        state, tid (32 bits).
+        """
         format_ = "<I" if name in {"state", "tid"} else "<Q"
         return int(struct.unpack_from(format_, self.memory, _OFFSET[name])[0])
 
@@ -74,7 +76,8 @@ class Ring:
         slots = np.frombuffer(self.memory, OPEN, self.open_capacity, self.open_offset)
         before = slots["begin"].copy()
         taken = slots[before != 0]
-        # A slot is cleared first at its range's end and filled last at its begin: what is the same before and after is whole.
+        # A slot is cleared first at its range's end and filled last at its begin: what is the same before
+        # and after is whole.
         same = slots["begin"][before != 0] == before[before != 0]
         copied: Array = taken[same]
         return copied[np.argsort(copied["begin"], kind="stable")]
@@ -83,7 +86,8 @@ class Ring:
 def open_ring(path: Path) -> Ring:
     """Map and check one ring file.
 
-    RingNotReadyError while it is being built, RingError when it can't be one, FileNotFoundError when it is gone.
+    RingNotReadyError while it is being built, RingError when it can't be one, FileNotFoundError when it is
+    gone.
     """
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
@@ -157,12 +161,15 @@ class RingTable:
         self.memories: list[Any] = []
         self.table: Int64 = np.zeros((16, jf.RING_COLUMNS), np.int64)
         self.by_name: dict[str, Ring] = {}
+        self._index: dict[Ring, int] = {}
 
     def __len__(self) -> int:
         return len(self.rings)
 
     def add(self, ring: Ring, tail: int | None = None, tid: int | None = None) -> None:
-        """Take up a ring, from its own tail on unless a journal has records further on (`tail`, with their last thread)."""
+        """Take up a ring, from its own tail on unless a journal has records further on (`tail`, with their
+        last thread).
+        """
         if len(self.rings) == len(self.table):
             self.table = np.concatenate([self.table, np.zeros_like(self.table)])
         row = self.table[len(self.rings)]
@@ -170,7 +177,8 @@ class RingTable:
         row[jf.RING_RECORDS], row[jf.RING_CAPACITY] = ring.records, ring.capacity
         row[jf.RING_TAIL] = ring.field("tail") if tail is None else max(tail, ring.field("tail"))
         if tid is None:
-            # A ring that was consumed before says whose record is at its tail; a fresh one begins with its first thread.
+            # A ring that was consumed before says whose record is at its tail; a fresh one begins with its
+            # first thread.
             tid = (
                 ring.field("tid")
                 if ring.field("tail") == 0
@@ -179,13 +187,15 @@ class RingTable:
         row[jf.RING_TID] = tid
         row[jf.RING_PROCESS] = np.uint64(ring.process).astype(np.int64)
         row[jf.RING_SERIAL], row[jf.RING_CLOCK] = ring.serial, ring.clock
+        self._index[ring] = len(self.rings)
         self.rings.append(ring)
         self.memories.append(ring.memory)
         self.by_name[ring.path.name] = ring
 
     def row(self, ring: Ring) -> Int64:
         """The table row of a ring; a view."""
-        return self.table[self.rings.index(ring)]
+        row: Int64 = self.table[self._index[ring]]
+        return row
 
     def remove(self, rings: set[Ring]) -> None:
         """Let go of rings (their files are the caller's)."""
@@ -193,6 +203,7 @@ class RingTable:
         self.table[: len(keep)] = self.table[keep]
         self.rings = [self.rings[index] for index in keep]
         self.memories = [ring.memory for ring in self.rings]
+        self._index = {ring: index for index, ring in enumerate(self.rings)}
         for ring in rings:
             self.by_name.pop(ring.path.name, None)
 
@@ -200,6 +211,14 @@ class RingTable:
         """Whether everything that the ring's producer published has been copied."""
         row = self.row(ring)
         return bool(row[jf.RING_BAD]) or ring.field("head") == int(row[jf.RING_TAIL])
+
+    def predecessors(self) -> set[tuple[int, int]]:
+        """(process, ring) of rings whose open ranges a successor has taken over."""
+        return {
+            (ring.process, ring.predecessor)
+            for ring in self.rings
+            if ring.predecessor and ring.field("state") != layout.RING_BUILDING
+        }
 
     def take_bad(self) -> list[Ring]:
         """Rings whose counters turned out to be damaged; each is returned once and stays skipped."""
@@ -209,7 +228,9 @@ class RingTable:
 
 
 def unfinished_records(ranges: Array, tick: int) -> bytes:
-    """Slots (RANGE records, flag UNFINISHED, ending at `tick`; THREAD records where the thread changes) for open ranges."""
+    """Slots (RANGE records, flag UNFINISHED, ending at `tick`; THREAD records where the thread changes) for
+    open ranges.
+    """
     parts: list[bytes] = []
     tid = None
     for item in ranges:

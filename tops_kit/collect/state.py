@@ -14,7 +14,9 @@ FILE = "collector.json"
 
 @dataclass(slots=True)
 class State:
-    """`processes` as Processes.to_json gives it; `rings_done` are rings whose counts are in there already and whose files may go."""
+    """`processes` as Processes.to_json gives it; `rings_done` are rings whose counts are in there already
+    and whose files may go.
+    """
 
     processes: list[dict[str, Any]] = field(default_factory=list)
     rings_done: list[str] = field(default_factory=list)
@@ -28,7 +30,9 @@ class State:
 
 
 def load(folder: Path) -> State:
-    """The state that a collector left; an empty one when there is none or it is damaged (process ids start anew then)."""
+    """The state that a collector left; an empty one when there is none or it is damaged (process ids start
+    anew then).
+    """
     try:
         value = read_json(folder / FILE)
         return State(list(value["processes"]), list(value["rings_done"]), list(value["notes"]))

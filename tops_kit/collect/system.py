@@ -1,4 +1,6 @@
-"""What the system says of processes: Linux's /proc and pidfds. Elsewhere nothing is known, and nothing here raises for that."""
+"""What the system says of processes: Linux's /proc and pidfds. Elsewhere nothing is known, and nothing here
+raises for that.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,8 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
-# ioctl of a pidfd: struct pidfd_info (linux/pidfd.h), first published size, and the bit that asks for the exit code.
+# ioctl of a pidfd: struct pidfd_info (linux/pidfd.h), first published size, and the bit that asks for the
+# exit code.
 _PIDFD_GET_INFO = 0xC000FF0B | (64 << 16)
 _PIDFD_INFO_EXIT = 1 << 3
 _PIDFD_INFO = "<QQ11Ii"
@@ -16,7 +19,9 @@ _PIDFD_INFO = "<QQ11Ii"
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """Fields of /proc/PID/stat: state letter, parent, start (clock ticks since boot), exit status as wait gives it."""
+    """Fields of /proc/PID/stat: state letter, parent, start (clock ticks since boot), exit status as wait
+    gives it.
+    """
 
     state: str
     parent_pid: int
@@ -51,7 +56,9 @@ def executable(pid: int) -> str:
 
 
 def maps_any(pid: int, texts: list[str]) -> bool | None:
-    """Whether the process has a file mapped (or open for it) whose path holds one of `texts`; None when that can't be told."""
+    """Whether the process has a file mapped (or open for it) whose path holds one of `texts`; None when
+    that can't be told.
+    """
     try:
         data = Path(f"/proc/{pid}/maps").read_bytes()
     except OSError:

@@ -35,29 +35,38 @@ class TableFilter:
 
 
 class PartWriter:
-    """Converts a part, flushes, and gives the part back empty. All use of the SessionWriter goes through `lock`."""
+    """Converts a part, flushes, and gives the part back empty. All use of the SessionWriter goes through
+    `lock`.
+    """
 
     def __init__(
         self, writer: SessionWriter, converter: Converter, processes: Processes, generation: int
     ) -> None:
         self.writer = writer
         self.lock = threading.Lock()
-        self.failure: Exception | None = None
         self._converter = converter
         self._processes = processes
         self._next_generation = generation
         self.parts_written = 0
+        self.unflushed: Part | None = None  # converted, but not in segments yet: the disk was full
+
+    def warm_up(self, slots: int) -> None:
+        """Get memory for parts of this many slots, so that the first one is as quick as the later ones."""
+        with self.lock:
+            self._converter.warm_up(slots)
 
     def write(self, part: Part, clock: Clock, leave_out: set[str] | None = None) -> None:
         """Segments of one part. Once they have their names the part is emptied, under a new generation.
 
-        Each segment's meta says which generation it holds, so a kill at any moment neither loses nor repeats rows.
+        Each segment's meta says which generation it holds, so a kill at any moment neither loses nor
+        repeats rows.
         """
         with self.lock:
             generation = part.generation
             sink = TableFilter(self.writer, leave_out or set())
             self._converter.convert(part.memory, part.blocks(), clock, sink)
             self._append_processes()
+            self.unflushed = part
             self._flush(part, generation)
 
     def flush(self, part: Part) -> None:
@@ -67,6 +76,7 @@ class PartWriter:
 
     def _flush(self, part: Part, generation: int) -> None:
         self.writer.flush(level="raw", meta={META: generation})
+        self.unflushed = None
         self._converter.reset()
         part.restart(self._next_generation)
         self._next_generation += 1
@@ -91,29 +101,37 @@ class PartWriter:
 
 
 class WritingThread:
-    """Runs PartWriter.write beside the drain loop. At most one part is under way."""
+    """Runs PartWriter.write beside the drain loop, part by part in the order in which they were handed
+    over.
+    """
 
-    def __init__(self, part_writer: PartWriter, wake: Callable[[], None]) -> None:
+    def __init__(
+        self, part_writer: PartWriter, wake: Callable[[], None], warm_up: Callable[[], None]
+    ) -> None:
         self._part_writer = part_writer
         self._queue: queue.SimpleQueue[tuple[Part, Clock] | None] = queue.SimpleQueue()
-        self._idle = threading.Event()
-        self._idle.set()
+        self._changed = threading.Condition()
+        self._pending = 0
         self._wake = wake
+        self._warm_up = warm_up
         self.failure: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="tops-collect-write", daemon=True)
         self._thread.start()
 
     @property
-    def idle(self) -> bool:
-        return self._idle.is_set()
+    def pending(self) -> int:
+        """Parts that were handed over and are not empty yet."""
+        return self._pending
 
-    def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait until nothing is under way; False at the time limit."""
-        return self._idle.wait(timeout_s)
+    def wait(self, pending: int, timeout_s: float) -> bool:
+        """Wait until at most this many parts are pending; False at the time limit."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._pending <= pending, timeout_s)
 
     def submit(self, part: Part, clock: Clock) -> None:
-        """Hand over a full part (only when idle)."""
-        self._idle.clear()
+        """Hand over a part; it is no longer the caller's until it isn't pending."""
+        with self._changed:
+            self._pending += 1
         self._queue.put((part, clock))
 
     def stop(self) -> None:
@@ -122,6 +140,7 @@ class WritingThread:
         self._thread.join()
 
     def _run(self) -> None:
+        self._warm_up()
         while (job := self._queue.get()) is not None:
             try:
                 if self.failure is None:
@@ -129,5 +148,7 @@ class WritingThread:
             except Exception as error:  # whatever it is, the drain loop must hear of it and stop
                 self.failure = error
             finally:
-                self._idle.set()
+                with self._changed:
+                    self._pending -= 1
+                    self._changed.notify_all()
                 self._wake()

@@ -1,9 +1,12 @@
-"""Compaction beside a recording: in a process of low priority, now and then, never waited for."""
+"""Compaction beside a recording and after it: in a process of low priority, never waited for."""
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
+import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tops_kit.session.compaction import start_compaction
@@ -13,6 +16,27 @@ if TYPE_CHECKING:
 
 _EVERY_S = 10.0
 _PARTS = 4  # journal parts written since: less is not worth a process
+
+
+_WORTH_ROWS = 1 << 18
+
+
+def compact_afterwards(folder: Path, rows: int) -> None:
+    """Compact a session that is complete, in a process that nobody waits for, when it has enough rows.
+
+    Until that is done, and should it never be, the session reads the same, only slower.
+    """
+    if rows < _WORTH_ROWS:
+        return
+    nothing = subprocess.DEVNULL
+    with contextlib.suppress(OSError):
+        subprocess.Popen(
+            [sys.executable, "-m", "tops_kit.session.compaction", str(folder)],
+            stdin=nothing,
+            stdout=nothing,
+            stderr=nothing,
+            start_new_session=True,
+        )
 
 
 class LiveCompaction:
