@@ -21,7 +21,6 @@ import sys
 import numpy as np
 from tops_kit.session import SessionWriter
 writer = SessionWriter.create(sys.argv[1])
-writer.durable = False
 number = 0
 while True:
     starts = np.arange(number * 1000, number * 1000 + 1000)

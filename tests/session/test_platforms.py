@@ -14,7 +14,6 @@ import pytest
 from tops_kit.session import Session, SessionWriter, compact, lock, pack, unpack
 from tops_kit.session.lock import FolderLock, locked
 
-
 WITHOUT = """
 import sys
 for name in ("fcntl", "resource", "pwd", "grp"):

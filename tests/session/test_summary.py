@@ -186,6 +186,20 @@ def test_the_parts_in_the_segments_merge_to_the_whole(
         assert (part["square_deviation"] / max(part["count"] - 1, 1)) ** 0.5 == pytest.approx(row["stddev"])
 
 
+def test_groups_that_every_row_has_for_itself_are_no_summary(tmp_path: Path) -> None:
+    path = tmp_path / "a.topsprof"
+    with SessionWriter.create(path) as writer:
+        starts = list(range(3000))
+        writer.append("kernel", {"start_ns": starts, "name": "k", "full_name": "k", "grid_x": starts})
+    compact(path)
+    session = Session.open(path)
+    parts = session.segments("kernel")[0].extra(SUMMARY)
+    assert parts is not None
+    assert not any("grid_x" in group for group in parts.column("group").to_pylist())
+    assert not any("grid_x" in file.name for file in (path / "summary").iterdir())
+    assert session.summary("kernel", ("grid_x",)).num_rows == 3000
+
+
 def test_a_kept_summary_needs_no_heavy_library(make_session: Make) -> None:
     import subprocess
     import sys

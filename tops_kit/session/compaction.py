@@ -18,6 +18,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tops_kit.errors import UserError
 from tops_kit.session import columns as cols
@@ -26,6 +27,7 @@ from tops_kit.session.files import remove_folder, reported
 from tops_kit.session.lanes import index
 from tops_kit.session.lock import FolderLock, is_running
 from tops_kit.session.manifest import read_manifest
+from tops_kit.session.partial_summary import segment_summary
 from tops_kit.session.schema import TABLES, Kind, Table
 from tops_kit.session.segment import (
     SEGMENTS,
@@ -38,13 +40,12 @@ from tops_kit.session.segment import (
     temporary_writer,
     write_segment,
 )
-from tops_kit.session.summary import segment_summary
 
 COMPACT_LOCK = ".compact.lock"
 FULL_ROWS = 1 << 20
 MOST_ROWS = 4 << 20
-# Of uncompressed columns. Sorting holds each row twice, so that this bounds the memory to some 700 MB.
-MOST_BYTES = 256 << 20
+# Of uncompressed columns: bounds the memory that sorting takes to some 700 MB.
+MOST_BYTES = 192 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,11 +168,22 @@ def _compact_group(path: Path, catalog: Catalog, table: Table, group: list[Segme
         name=successor_name(replaces),
         replaces=tuple(replaces),
         order=min(segment.order for segment in group),
-        user={"merged": [segment.user for segment in group if segment.user]},
+        user={"merged": _merged_users(group)},
     )
     for name in replaces:
         remove_folder(path / SEGMENTS / name)
     return Compaction(len(group), 1, data.rows)
+
+
+def _merged_users(group: Sequence[Segment]) -> list[Any]:
+    """What writers kept with the segments, each thing once; what was merged before is not nested again."""
+    users: list[Any] = []
+    for segment in group:
+        merged = segment.user.get("merged")
+        for user in merged if isinstance(merged, list) else [segment.user] if segment.user else []:
+            if user not in users[-64:]:
+                users.append(user)
+    return users
 
 
 def _is_sound(catalog: Catalog, table: Table, segment: Segment) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,18 +12,30 @@ import pyarrow as pa
 
 from tops_kit.session import columns as cols
 from tops_kit.session.arrays import as_numpy, from_numpy
+from tops_kit.session.backend import backend
 from tops_kit.session.schema import Table
 from tops_kit.session.segment import SegmentData
 
 Array = np.ndarray[Any, Any]
 
 
-def group_codes(table: Table, data: SegmentData, columns: Sequence[str]) -> tuple[Array, pa.Table]:
-    """(codes, keys): int32 code of each row, and a table with one row for each code. Null is a value like
-    others.
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """`codes`: int32 number of each row's combination; `count`: how many there are. Null is a value too."""
 
-    Keys are plain columns (names as text); their order means nothing.
-    """
+    codes: Array
+    count: int
+    _columns: tuple[tuple[str, Callable[[], pa.Array]], ...]
+
+    def keys(self) -> pa.Table:
+        """The combinations, a row for each code; names as text. Their order means nothing."""
+        if not self._columns:
+            return pa.table({"": pa.nulls(self.count)}).select([])
+        return pa.table({name: _plain(values()) for name, values in self._columns})
+
+
+def group_rows(table: Table, data: SegmentData, columns: Sequence[str]) -> Grouping:
+    """Number the combinations of some columns' values."""
     codes: Array = np.zeros(data.rows, np.int32)
     known: list[Array] = []  # for each stored column so far, by code: the column's own code
     values: dict[str, pa.Array] = {}
@@ -35,15 +49,21 @@ def group_codes(table: Table, data: SegmentData, columns: Sequence[str]) -> tupl
         codes, used = _compress(combined, before * size)
         known = [part[used // size] for part in known] + [used % size]
     count = len(known[0]) if known else min(data.rows, 1)
-    arrays = []
-    for name in columns:
+    own_codes = dict(zip(values, known, strict=True))
+
+    def column(name: str) -> pa.Array:
         if name in values:
-            arrays.append(_plain(values[name].take(from_numpy(known[list(values).index(name)]))))
-        else:
-            arrays.append(_plain(cols.constant_array(table.column(name), data.constants.get(name), count)))
-    if not columns:
-        return codes, pa.table({"": pa.nulls(count)}).select([])
-    return codes, pa.table(arrays, names=list(columns))
+            return values[name].take(from_numpy(own_codes[name]))
+        return cols.constant_array(table.column(name), data.constants.get(name), count)
+
+    return Grouping(codes, count, tuple((name, partial(column, name)) for name in columns))
+
+
+def by_code(codes: Array, values: Array, counts: Array) -> Array:
+    """Values (of 8 bytes each) brought together by code, in their order. `counts`: rows of each code."""
+    out = np.empty_like(values)
+    backend().scatter(codes, values, counts.astype(np.int64, copy=False), out)
+    return out
 
 
 def _plain(array: pa.Array) -> pa.Array:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from tops_kit.session.arrays import as_numpy, from_numpy
 from tops_kit.session.backend import backend
-from tops_kit.session.groups import group_codes
+from tops_kit.session.groups import group_rows
 from tops_kit.session.schema import Kind, Table
 from tops_kit.session.segment import SegmentData, end_of
 
@@ -48,7 +48,7 @@ def lane_order(table: Table, data: SegmentData) -> LaneOrder:
     Depth: an event lies below all events of its track that enclose it, not above the depth recorded with it
     (column `depth`), and where it overlaps none. Of events with one start the longest lies uppermost.
     """
-    codes, keys = group_codes(table, data, table.track)
+    tracks = group_rows(table, data, table.track)
     start = _int64(data.array(table.column("start_ns")))
     interval = table.kind is Kind.INTERVAL
     duration = _int64(data.array(table.column("duration_ns"))) if interval else np.zeros(data.rows, np.int64)
@@ -57,8 +57,8 @@ def lane_order(table: Table, data: SegmentData) -> LaneOrder:
         depths = data.array(table.column("depth"))
         recorded = as_numpy(depths.fill_null(0) if depths.null_count else depths)
     order, depth = np.empty(data.rows, np.uint32), np.empty(data.rows, np.int32)
-    backend().lane_order(codes, keys.num_rows, start, duration, recorded, order, depth)
-    return LaneOrder(order, codes[order], depth, keys)
+    backend().lane_order(tracks.codes, tracks.count, start, duration, recorded, order, depth)
+    return LaneOrder(order, tracks.codes[order], depth, tracks.keys())
 
 
 def _int64(array: pa.Array) -> Array:
@@ -66,11 +66,11 @@ def _int64(array: pa.Array) -> Array:
 
 
 def apply_order(table: Table, data: SegmentData, order: Array) -> SegmentData:
-    """The rows in another order."""
+    """The rows in another order. Takes the columns out of `data`, so that memory holds few of them twice."""
     indices = from_numpy(order)
     arrays = {}
     for name in list(data.arrays):
-        array = data.arrays[name]
+        array = data.arrays.pop(name)
         if isinstance(array, pa.DictionaryArray):
             arrays[name] = pa.DictionaryArray.from_arrays(array.indices.take(indices), array.dictionary)
         else:
@@ -79,7 +79,7 @@ def apply_order(table: Table, data: SegmentData, order: Array) -> SegmentData:
 
 
 def index(table: Table, data: SegmentData) -> SegmentData:
-    """The rows sorted into lanes, with the tables of lanes and of the pyramid."""
+    """The rows sorted into lanes, with the tables of lanes and of the pyramid; `data` is empty after it."""
     if table.kind is Kind.PLAIN or not data.rows:
         return data
     lanes = lane_order(table, data)

@@ -18,6 +18,7 @@ from tops_kit.session.files import reported
 from tops_kit.session.ledger import Ledger
 from tops_kit.session.lock import locked
 from tops_kit.session.manifest import WRITER_LOCK, read_manifest
+from tops_kit.session.partial_summary import summarised
 from tops_kit.session.schema import TABLES, Column, Kind, Table
 from tops_kit.session.segment import Segment, SegmentDamagedError, SegmentData, SegmentGoneError
 from tops_kit.session.selecting import Mask, selected
@@ -211,10 +212,10 @@ class Session:
         return result
 
     def write_summaries(self) -> None:
-        """Make sure that the summaries that the schema declares are kept."""
+        """Make sure that the schema's summaries are kept, but for those with too many groups."""
         for name, table in TABLES.items():
-            if self._catalog.segments(name):
-                for group in table.summary:
+            for group in table.summary if self._catalog.segments(name) else ():
+                if all(self.read(table, lambda segment, group=group: _has_few_groups(segment, group))):  # type: ignore[misc]
                     for value in table.values:
                         self.summary(name, group, value)
 
@@ -232,7 +233,7 @@ class Session:
             self.refresh()
 
     def lanes(self, table: str) -> Lanes:
-        """The lanes of a timed table, over all segments; raw segments are sorted in memory. ValueError for others."""
+        """The lanes of a timed table over all segments; raw ones are sorted in memory. Else ValueError."""
         definition = TABLES[table]
         if definition.kind is Kind.PLAIN:
             raise ValueError(f"table {table} has no time, so it has no lanes")
@@ -279,6 +280,10 @@ def _merged_column(field: pa.Field, rows: list[dict[str, Any]]) -> pa.Array:
     if field.type == cols.NAME_TYPE:
         return cols.to_array(Column(field.name, "name", ""), from_list(column, pa.string()))
     return from_list(column, field.type)
+
+
+def _has_few_groups(segment: Segment, group: tuple[str, ...]) -> bool:
+    return segment.level == "raw" or not segment.rows or summarised(segment, group)
 
 
 def needs_recovery(path: Path) -> bool:

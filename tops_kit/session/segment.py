@@ -229,7 +229,9 @@ def end_of(start: np.ndarray[Any, Any], duration: np.ndarray[Any, Any]) -> np.nd
 
 def write_arrow(path: Path, data: pa.RecordBatch | pa.Table, *, compress: bool) -> int:
     """Write an Arrow IPC file and return its size in bytes."""
-    options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", 1) if compress else None, use_threads=False)
+    options = pa.ipc.IpcWriteOptions(
+        compression=pa.Codec("zstd", 1) if compress else None, use_threads=compress
+    )
     with pa.OSFile(str(path), "wb") as sink:
         with pa.ipc.new_file(sink, data.schema, options=options) as writer:
             if isinstance(data, pa.Table):

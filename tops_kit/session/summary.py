@@ -17,8 +17,7 @@ import pyarrow as pa
 
 from tops_kit.session import columns as cols
 from tops_kit.session.arrays import as_numpy, from_list, from_numpy
-from tops_kit.session.backend import backend
-from tops_kit.session.groups import group_codes
+from tops_kit.session.groups import by_code, group_rows
 from tops_kit.session.schema import Table
 from tops_kit.session.segment import Segment, SegmentData, write_arrow
 
@@ -99,12 +98,13 @@ class _Groups:
 
     def codes(self, data: SegmentData) -> Array:
         """int32 number of each row."""
-        codes, keys = group_codes(self.table, data, self.columns)
-        rows: Iterable[tuple[Any, ...]] = zip(*(column.to_pylist() for column in keys.columns), strict=True)
+        grouping = group_rows(self.table, data, self.columns)
+        keys = [column.to_pylist() for column in grouping.keys().columns]
+        rows: Iterable[tuple[Any, ...]] = zip(*keys, strict=True)
         if not self.columns:
             rows = [()] if data.rows else []
         numbers = np.fromiter((self._numbers.setdefault(row, len(self._numbers)) for row in rows), np.int32)
-        result: Array = numbers[codes] if len(numbers) else np.zeros(0, np.int32)
+        result: Array = numbers[grouping.codes] if len(numbers) else np.zeros(0, np.int32)
         return result
 
     def arrays(self, schema: pa.Schema) -> list[pa.Array]:
@@ -142,22 +142,15 @@ def _passes(counts: Array) -> Iterator[Array]:
         yield np.array(chosen)
 
 
-def _by_code(codes: Array, values: Array, counts: Array, chosen: Array) -> Array:
-    """Values brought together by code; only the chosen codes occur."""
-    present = np.zeros_like(counts)
-    present[chosen] = counts[chosen]
-    out = np.empty_like(values)
-    backend().scatter(codes, values, present, out)
-    return out
-
-
 def _statistics(
     held: list[tuple[Array, Array]], chosen: Array, counts: Array, type_: pa.DataType
 ) -> dict[str, Array]:
     dtype: Any = np.float64 if type_ == pa.float64() else np.int64
     codes = np.concatenate([codes for codes, _ in held]) if held else np.zeros(0, np.int32)
     unsorted = np.concatenate([values for _, values in held]) if held else np.zeros(0, dtype)
-    values = _by_code(codes, unsorted.astype(dtype, copy=False), counts, chosen)
+    held_counts = np.zeros_like(counts)
+    held_counts[chosen] = counts[chosen]
+    values = by_code(codes, unsorted.astype(dtype, copy=False), held_counts)
     del codes, unsorted, held
     present = chosen[counts[chosen] > 0]
     count = counts[present]
@@ -197,56 +190,6 @@ def _ordered(groups: _Groups, parts: list[dict[str, Array]], schema: pa.Schema) 
     table = pa.Table.from_arrays(arrays, schema=schema)
     order = [("total", "descending"), *((name, "ascending") for name in groups.columns)]
     return table.sort_by(order) if table.num_rows else table
-
-
-def segment_summary(table: Table, data: SegmentData) -> pa.Table | None:
-    """Mergeable parts of a segment for the schema's groups; None for a table that declares none.
-
-    Columns: `group` and `value` (which summary it is, group as column names joined by commas), the columns of
-    all groups (null where not part of the group), count, total, min, max, and `square_deviation`, the sum of
-    squares of the deviations from the mean.
-    """
-    names = list(dict.fromkeys(name for group in table.summary for name in group))
-    parts = []
-    for group in table.summary:
-        codes, keys = group_codes(table, data, group)
-        for value in table.values:
-            column = data.array(table.column(value))
-            own, values = codes, as_numpy(column.fill_null(0) if column.null_count else column)
-            if column.null_count:
-                valid = as_numpy(column.is_valid())
-                own, values = codes[valid], values[valid]
-            count = np.bincount(own, minlength=keys.num_rows)
-            if values.dtype.itemsize != 8:
-                values = values.astype(np.int64)
-            values = _by_code(own, values, count, np.arange(keys.num_rows))
-            present = np.flatnonzero(count)
-            count = count[present]
-            if not len(present):
-                continue
-            first = np.cumsum(count) - count
-            total = np.add.reduceat(values, first)
-            deviations = values - np.repeat(total / count, count)
-            part: dict[str, Any] = {
-                "group": pa.repeat(pa.scalar(",".join(group)), len(present)),
-                "value": pa.repeat(pa.scalar(value), len(present)),
-            }
-            for name in names:
-                type_ = result_schema(table, [name], value).field(0).type
-                part[name] = (
-                    keys.column(name).take(from_numpy(present))
-                    if name in group
-                    else pa.nulls(len(present), type_)
-                )
-            part |= {
-                "count": from_numpy(count),
-                "total": from_numpy(total),
-                "min": from_numpy(np.minimum.reduceat(values, first)),
-                "max": from_numpy(np.maximum.reduceat(values, first)),
-                "square_deviation": from_numpy(np.add.reduceat(deviations * deviations, first)),
-            }
-            parts.append(pa.table(part))
-    return pa.concat_tables(parts).combine_chunks() if parts else None
 
 
 def cache_path(session: Path, table: Table, group: Sequence[str], value: str) -> Path:

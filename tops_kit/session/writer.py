@@ -73,7 +73,9 @@ class SessionWriter:
     def __init__(self, path: Path, manifest: dict[str, Any], lock: FolderLock) -> None:
         self.path = path
         self.ledger = Ledger.from_json(manifest["ledger"])
-        self.durable = True
+        # A killed process loses nothing that was flushed. For power cuts set this to True: each flush then
+        # waits for the disk. Compaction always waits, as it deletes what it read.
+        self.durable = False
         self._manifest = manifest
         self._lock = lock
         self._buffers: dict[str, _Buffer] = {}
