@@ -1,7 +1,7 @@
 """The recorder in Python: interface.py's functions and topstx_layout.h's files, without a compiler.
 
-It writes the same rings as the C extension; a range costs one or two microseconds. The clock is always CLOCK_MONOTONIC.
-Where it differs:
+It writes the same rings as the C extension; a range costs one or two microseconds. The clock is always
+CLOCK_MONOTONIC. Where it differs:
 - A context is told by the interpreter's own pointer where `ctypes` can find it, else by the running asyncio
   task.
 - Records made by a signal handler in the midst of another record are kept, but may come under the wrong

@@ -241,16 +241,19 @@ class Process:
         self.live_words.append(ring.mapping.words)
         return ring
 
-    def acquire_ring(self, *, shared: bool, retry: bool) -> Ring | None:
-        """A ring for a thread: an idle one, or a new one. None: lost, and counted."""
+    def acquire_ring(self, tid: int, *, shared: bool, retry: bool) -> Ring | None:
+        """A ring for a thread: an idle one with room, or a new one. None: lost, and counted."""
         with self.lock:
             if self.closed:
                 return None
-            if self._idle and not shared:
-                return self._idle.pop()
+            for index in range(0 if shared else len(self._idle)):
+                if self._idle[index].announce(tid):
+                    return self._idle.pop(index)
             capacity, opens = first_capacities(self._initial_bytes, self.ring_max_records)
             ring = self.new_ring(capacity, opens, predecessor=0, shared=shared)
-            if ring is None and not retry:
+            if ring is not None:
+                ring.announce(tid)
+            elif not retry:
                 self.names_file.count("lost_threads")
             return ring
 
@@ -336,7 +339,7 @@ class Process:
         shared, stack = self.shared, opened[7]
         if shared.record_tid != stack.tid:
             shared.tid = stack.tid
-            shared.put_thread(layout.KIND_THREAD, stack.tid)
+            shared.put_thread(stack.tid)
         tid = _thread.get_native_id()
         if tid != stack.tid:
             more += twin_values.tagged(_MORE_END_TID, _U32.pack(tid))

@@ -126,6 +126,19 @@ class Ring:
         self.head = 0
         self.free = list(range(open_capacity - 1, -1, -1))
 
+    def announce(self, tid: int, kind: int = layout.KIND_THREAD, state: int = layout.RING_LIVE) -> bool:
+        """Say whose the following records are (THREAD), or that its thread ended. False: no room for that."""
+        words = self.mapping.words
+        if self.head - words[TAIL] >= self.capacity:
+            return False
+        now = _now()
+        place = self.record_offset + (self.head & (self.capacity - 1)) * layout.RECORD_BYTES
+        _pack_record(self.mapping.bytes, place, now, now, tid << 32, kind << _KIND_SHIFT)
+        self.head += 1
+        words[HEAD] = self.head
+        words[STATE_AND_TID] = state | tid << 32
+        return True
+
     def set_state(self, state: int) -> None:
         """Store the state, and the producer's id beside it as it is."""
         words = self.mapping.words
@@ -312,10 +325,10 @@ class Writer:
         self.words[LAST_TICK] = end
         return True
 
-    def put_thread(self, kind: int, tid: int) -> None:
-        """Write a THREAD or THREAD_END record."""
-        now = time.monotonic_ns()
-        if self.put(now, now, tid << 32, kind << _KIND_SHIFT) and kind == layout.KIND_THREAD:
+    def put_thread(self, tid: int) -> None:
+        """Say, in the shared ring, whose the following records are."""
+        now = _now()
+        if self.put(now, now, tid << 32, layout.KIND_THREAD << _KIND_SHIFT):
             self.record_tid = tid
 
     def mark(self, name: int, attr: int, payload: bytes, flags: int) -> None:
@@ -360,16 +373,15 @@ class Writer:
                 return False
         self.moving = True  # what records meanwhile, nested, is dropped
         try:
-            ring = self.process.acquire_ring(shared=self.shared, retry=self.lost > 0)
+            ring = self.process.acquire_ring(self.tid, shared=self.shared, retry=self.lost > 0)
             if ring is None:
                 self.lost += 1
                 return False
             self.lost = 0
+            self.record_tid = self.tid
             self._load(ring)
         finally:
             self.moving = False
-        self.put_thread(layout.KIND_THREAD, self.tid)
-        self._set_state(layout.RING_LIVE)
         return True
 
     def _load(self, ring: Ring) -> None:
@@ -380,19 +392,15 @@ class Writer:
         self._record_offset = ring.record_offset
         self.limit = self.words[TAIL] + ring.capacity - _SPARE
 
-    def _set_state(self, state: int) -> None:
-        self.words[STATE_AND_TID] = state | self.tid << 32
-
     def leave(self, state: int) -> Ring | None:
         """Give up the ring, at the end of the thread (IDLE) or of the recording (RETIRED)."""
         ring = self.ring
         if ring is None:
             return None
-        if state == layout.RING_IDLE:
-            self.put_thread(layout.KIND_THREAD_END, self.tid)
-            ring = self.ring  # writing may have moved us to a larger one
         ring.head = self.head
-        self._set_state(state)
+        if state == layout.RING_IDLE:
+            ring.announce(self.tid, layout.KIND_THREAD_END, state)
+        ring.set_state(state)
         return ring
 
     def _room(self, count: int) -> bool:
@@ -442,10 +450,7 @@ class Writer:
         return bool(self.free) or self._grow(records=0)
 
     def _grow(self, *, records: int) -> bool:
-        """Move to a larger ring:
-
-        More slots for `records`, or (0) more open slots. False: not allowed, or no memory.
-        """
+        """Move to a ring with more slots for `records`, or (0) more open slots. False: it can't be had."""
         old = self.ring
         if old is None or self.moving:
             return False
@@ -460,8 +465,7 @@ class Writer:
                 capacity //= 2
         self.moving = True
         try:
-            # The lock keeps a range's end in another thread from clearing a slot of the table that is being
-            # copied.
+            # The lock keeps another thread, where a range ends, from clearing a slot while they are copied.
             with self.process.lock:
                 new = self.process.new_ring(capacity, opens, predecessor=old.serial, shared=self.shared)
                 while new is None and records and capacity > 2 * old.capacity:
@@ -474,9 +478,8 @@ class Writer:
                     layout.PAGE : layout.PAGE + table
                 ]
                 new.free = list(range(opens - 1, old.open_capacity - 1, -1)) + old.free
+                new.announce(self.record_tid)  # which makes it LIVE
                 self._load(new)
-                self.put_thread(layout.KIND_THREAD, self.record_tid or self.tid)
-                self._set_state(layout.RING_LIVE)
                 old.set_state(layout.RING_SUPERSEDED)
                 self.process.superseded(old)
         finally:
