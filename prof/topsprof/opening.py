@@ -154,7 +154,7 @@ def _user() -> str:
     return str(os.getuid()) if sys.platform != "win32" else os.environ.get("USERNAME", "user")
 
 
-def _bound(cache: Path, keep: Path, limit: int = CACHE_BYTES) -> None:
+def _bound(cache: Path, keep: Path) -> None:
     """Remove the sessions that were used longest ago until the rest fits."""
     sizes: list[tuple[float, int, Path]] = []
     for folder in cache.glob(f"*{SESSION_SUFFIX}"):
@@ -165,7 +165,7 @@ def _bound(cache: Path, keep: Path, limit: int = CACHE_BYTES) -> None:
             continue  # another process has just removed it
     total = sum(size for _, size, _ in sizes)
     for _, size, folder in sorted(sizes):
-        if total <= limit:
+        if total <= CACHE_BYTES:
             break
         if folder != keep:
             shutil.rmtree(folder, ignore_errors=True)

@@ -739,21 +739,21 @@ static bool triple(const char *p, size_t n, int64_t out[3]) {
     const char *end = p + n;
     int k = 0;
     out[0] = out[1] = out[2] = 1;
-    while (p < end && (*p == '[' || *p == '(' || *p == '{' || *p == ' ')) p++;
-    while (p < end && k < 3) {
+    while (p < end && *p == ' ') p++;
+    if (p < end && (*p == '[' || *p == '(' || *p == '{')) p++;
+    while (p < end && *p == ' ') p++;
+    for (;;) {
         const char *start = p;
         while (p < end && ((*p >= '0' && *p <= '9') || *p == '-' || *p == '.' || *p == '+')) p++;
         if (!integer(start, (size_t)(p - start), &out[k++])) return false;
         while (p < end && *p == ' ') p++;
-        if (p < end && (*p == ',' || *p == 'x' || *p == 'X')) {
-            p++;
-            while (p < end && *p == ' ') p++;
-        } else {
-            break;
-        }
+        if (k == 3 || p >= end || (*p != ',' && *p != 'x' && *p != 'X')) break;
+        p++;
+        while (p < end && *p == ' ') p++;
     }
-    while (p < end && (*p == ']' || *p == ')' || *p == '}' || *p == ' ')) p++;
-    return k > 0 && p == end;
+    if (p < end && (*p == ']' || *p == ')' || *p == '}')) p++;
+    while (p < end && *p == ' ') p++;
+    return p == end;
 }
 
 /* Put a value into the event's column of key k. 0: taken; 1: it doesn't fit the column. -1: no memory. */

@@ -188,7 +188,7 @@ class Engine:
         self._threads.finish(self._end_ns)
         self._ids.finish(self._end_ns)
         slices = self._slices
-        self._flows.finish(self._host_of_devices())
+        self._flows.finish(self._owners)
         self._profiles.finish(top.get("samples"), top.get("stackFrames"))
         slices.hosts |= self._profiles.processes
         self._metadata.finish(top, slices.hosts, slices.devices, slices.host_pid, slices.threads)
@@ -198,15 +198,13 @@ class Engine:
                     "process_number_taken", 1, f"process {pid} of this file is {key} in the session"
                 )
 
-    def _host_of_devices(self) -> dict[int, int]:
-        """Keys of the pids that only stand for devices -> key of the process that uses them."""
+    def _owners(self, pids: Int64s) -> Int64s:
+        """The process_id of each pid; a pid that only stands for a device gives the process that uses it."""
         slices = self._slices
-        if slices.host_pid is None:
-            return {}
-        key = self._numbers.key(slices.host_pid)
-        return {
-            self._numbers.key(pid): key for pid in {pid for pid, _, _ in slices.devices} - {slices.host_pid}
-        }
+        if slices.host_pid is not None:
+            devices = {pid for pid, _, _ in slices.devices} - {slices.host_pid}
+            pids = np.where(np.isin(pids, list(devices)), slices.host_pid, pids)
+        return self._numbers.keys(pids)
 
     # ---- which events count ----
 
@@ -269,7 +267,7 @@ class Engine:
         is needed.
         """
         if not self._flavour.kineto:
-            self._flows.add_starts(self._numbers.keys(pid[at]), tid[at], batch.column("ts")[at])
+            self._flows.add_starts(pid[at], tid[at], batch.column("ts")[at])
 
     def _id_tracks(self, batch: Batch, at: Int64s, pid: Int64s) -> Int64s:
         """Async events belong together by category and id, local ids also by process."""
@@ -336,8 +334,8 @@ class Engine:
             identity=identity_of(category, name, kind, number, np.where(local, pid[at], 0)),
             link_id=number,
             ts=batch.column("ts")[at],
-            process=self._numbers.keys(pid[at]),
-            thread=tid[at],
+            pid=pid[at],
+            tid=tid[at],
             phase=phase,
             category=np.where(category < 0, name, category).astype(np.int32),
             follows=follows,

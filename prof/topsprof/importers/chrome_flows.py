@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
@@ -27,8 +28,8 @@ class FlowEvents:
     identity: Int64s
     link_id: Int64s
     ts: Int64s
-    process: Int64s
-    thread: Int64s
+    pid: Int64s
+    tid: Int64s
     phase: Bytes8
     category: Int32s
     follows: (
@@ -111,10 +112,8 @@ class FlowPool:
             self._starts.append((process, thread, start))
             self._start_rows += len(start)
 
-    def finish(self, hosts: dict[int, int]) -> None:
-        """Link everything. `hosts`: keys of pids that stand for devices -> key of the process that their
-        rows belong to.
-        """
+    def finish(self, keys_of: Callable[[Int64s], Int64s]) -> None:
+        """Link everything. `keys_of` gives the session's process_id of pids."""
         if not self._parts:
             return
         events = FlowEvents(
@@ -124,8 +123,6 @@ class FlowPool:
             )
         )
         self._parts.clear()
-        for device, host in hosts.items():
-            events.process[events.process == device] = host
         source, target, alone = link(events)
         late = int((events.ts[source] > events.ts[target]).sum())
         self._tally.moved(
@@ -143,11 +140,11 @@ class FlowPool:
             {
                 "kind": self._strings.names(kind, "flow"),
                 "link_id": events.link_id[source],
-                "source_process_id": events.process[source],
-                "source_thread_id": events.thread[source],
+                "source_process_id": keys_of(events.pid[source]),
+                "source_thread_id": events.tid[source],
                 "source_ns": events.ts[source],
-                "target_process_id": events.process[target],
-                "target_thread_id": events.thread[target],
+                "target_process_id": keys_of(events.pid[target]),
+                "target_thread_id": events.tid[target],
                 "target_ns": target_ns,
             },
         )
@@ -165,7 +162,7 @@ class FlowPool:
         track = identity_of(process, thread)
         order = np.lexsort((start, track))
         track, start = track[order], start[order]
-        wanted = identity_of(events.process[target[follows]], events.thread[target[follows]])
+        wanted = identity_of(events.pid[target[follows]], events.tid[target[follows]])
         for one in np.unique(wanted):
             low, high = np.searchsorted(track, one, "left"), np.searchsorted(track, one, "right")
             mine = follows[wanted == one]

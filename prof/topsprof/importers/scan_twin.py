@@ -207,6 +207,8 @@ class Scanner:
                     message.startswith("Unterminated string") or found >= len(text) - _NEAR
                 ):
                     raise _MoreError from None
+                if message.startswith("Invalid \\") and text.find('"', found) < 0:
+                    raise _MoreError from None  # an escape is cut off, and the string with it
                 if self._final and (message.startswith("Unterminated string") or found >= len(text)):
                     raise _MoreError from None
                 raise _BadError from None

@@ -128,20 +128,20 @@ def hexadecimal(text: str) -> int | None:
 
 def triple(text: str) -> tuple[int, int, int] | None:
     """Three numbers out of [x,y,z], "x,y,z" or xXyXz, filled up with 1. None when it is nothing like that."""
-    text = text.lstrip("[({ ")
+    text = text.strip(" ")
+    text = text[1:].lstrip(" ") if text[:1] in ("[", "(", "{") and text else text
     numbers: list[int] = []
-    while len(numbers) < 3:
+    while True:
         part = _PART.match(text)
         number = integer(part[0]) if part else None
         if number is None or part is None:
             return None
         numbers.append(number)
         text = text[part.end() :].lstrip(" ")
-        if text[:1] in (",", "x", "X") and text:
-            text = text[1:].lstrip(" ")
-        else:
+        if len(numbers) == 3 or not text or text[0] not in ",xX":
             break
-    if text.lstrip("])} "):
+        text = text[1:].lstrip(" ")
+    if text not in ("", "]", ")", "}"):
         return None
     numbers += [1] * (3 - len(numbers))
     return numbers[0], numbers[1], numbers[2]

@@ -1,0 +1,180 @@
+"""Many files into one session, and the verb `import`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tops_kit.errors import TraceError, UserError
+from tops_kit.session import Session
+from topsprof import cli
+from topsprof.importers.base import ImportOptions, numbers
+from topsprof.importers.job import JobOptions, import_files, rank_of, stem_of, trace_files
+
+
+def trace(rank: int | None, pid: int = 500, base: int | None = None, kernels: int = 2) -> bytes:
+    events: list[dict[str, Any]] = [
+        {"ph": "X", "cat": "cpu_op", "name": f"op{rank}", "ts": 1, "dur": 5, "pid": pid, "tid": pid},
+        {"ph": "X", "cat": "python_function", "name": "a.py(1): f", "ts": 0, "dur": 9, "pid": pid, "tid": pid},
+    ]
+    events += [
+        {"ph": "X", "cat": "kernel", "name": f"k{i}", "ts": 10 + i, "dur": 1, "pid": 0, "tid": 7, "args": {"device": 0}}
+        for i in range(kernels)
+    ]
+    top: dict[str, Any] = {"schemaVersion": 1}
+    if rank is not None:
+        top["distributedInfo"] = {"backend": "nccl", "rank": rank}
+    return json.dumps({**top, "traceEvents": events, **({} if base is None else {"baseTimeNanoseconds": base})}).encode()
+
+
+def job(folder: Path, **more: Any) -> Session:
+    target = folder.parent / "job.topsprof"
+    import_files(trace_files(str(folder)), target, JobOptions(overwrite=True, **more))
+    return Session.open(target)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    path = tmp_path / "traces"
+    path.mkdir()
+    return path
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("workers", [1, 3])
+def test_ranks_in_one_session(folder: Path, workers: int) -> None:
+    for rank in range(4):
+        (folder / f"t{rank}.json").write_bytes(trace(rank))
+    session = job(folder, workers=workers)
+    ranks = {row["rank"]: row["process_id"] for row in session.table("process").to_pylist()}
+    assert sorted(ranks) == [0, 1, 2, 3]
+    assert ranks[0] == 500  # the first file keeps the number that all of them have
+    assert len(set(ranks.values())) == 4
+    ops = {row["process_id"]: row["name"] for row in session.table("op").to_pylist()}
+    assert ops == {ranks[rank]: f"op{rank}" for rank in range(4)}
+    kernels = session.table("kernel").to_pylist()
+    assert sorted(row["process_id"] for row in kernels) == sorted([*ranks.values()] * 2)
+    moved = [entry for entry in session.ledger.entries if entry.code == "process_number_taken"]
+    assert sum(entry.count for entry in moved) == 3
+    assert {row["pid"] for row in session.table("process").to_pylist()} == {500}
+
+
+def test_rank_from_the_file_name_and_choice_of_ranks(folder: Path) -> None:
+    for rank in range(3):
+        (folder / f"trace_rank{rank}.json").write_bytes(trace(None))
+    session = job(folder, ranks=frozenset({0, 2}))
+    assert sorted(row["rank"] for row in session.table("process").to_pylist()) == [0, 2]
+    with pytest.raises(TraceError, match="--ranks"):
+        job(folder, ranks=frozenset({9}))
+
+
+def test_a_bad_file_is_one_line_of_the_ledger(folder: Path) -> None:
+    (folder / "a.json").write_bytes(trace(0))
+    (folder / "b.json").write_bytes(b"not a trace")
+    session = job(folder, workers=2)
+    (entry,) = [entry for entry in session.ledger.entries if entry.code == "file"]
+    assert (entry.stream, entry.count) == ("import:b.json", 1)
+    assert session.tables()["op"] == 1
+    with pytest.raises(UserError, match=r"b\.json"):
+        job(folder, options=ImportOptions(on_error="strict"))
+
+
+def test_14_clocks_of_different_origins_are_brought_together(folder: Path) -> None:
+    (folder / "a.json").write_bytes(trace(0, base=1_000_000_000))
+    (folder / "b.json").write_bytes(trace(1, pid=600, base=1_000_005_000))
+    session = job(folder)
+    starts = {row["name"]: row["start_ns"] for row in session.table("op").to_pylist()}
+    assert starts == {"op0": 1000, "op1": 6000}
+    assert session.info["attributes"]["time_origin_ns"] == 1_000_000_000
+    codes = {entry.code: entry.kind for entry in session.ledger.entries}
+    assert codes["time_origin"] == "moved"
+    assert codes["alignment"] == "unsupported"  # how far two machines' clocks are apart is not known
+
+
+def test_drop_while_streaming(folder: Path) -> None:
+    (folder / "a.json").write_bytes(trace(0))
+    session = job(folder, options=ImportOptions(drop=frozenset({"python_function"})))
+    assert "python" not in session.tables()
+    assert session.tables()["op"] == 1
+
+
+def test_nothing_is_left_of_an_import_that_fails(folder: Path) -> None:
+    (folder / "a.json").write_bytes(b"nothing")
+    with pytest.raises(UserError):
+        job(folder)
+    assert [path.name for path in folder.parent.iterdir()] == ["traces"]
+
+
+def test_names() -> None:
+    assert [rank_of(Path(name)) for name in ("rank-3.json", "worker_12.pt.trace.json", "9.json.gz", "a1.json")] == [
+        3, 12, 9, None,
+    ]
+    assert stem_of(Path("/x/job.pt.trace.json.gz")) == "job"
+    assert numbers("0-2,8") == {0, 1, 2, 8}
+
+
+class TestCommand:
+    """`topsprof import`."""
+
+    def test_default_name_and_no_overwriting(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.chdir(folder.parent)
+        (folder / "step42.json").write_bytes(trace(0))
+        assert cli.main(["import", "traces/step42.json"]) == 0
+        assert Session.open("step42.topsprof").tables()["kernel"] == 2
+        assert cli.main(["import", "traces/step42.json"]) == 2
+        assert "exists" in capsys.readouterr().err
+        assert cli.main(["import", "traces/step42.json", "-f"]) == 0
+        assert cli.main(["import", "traces", "-o", "job"]) == 0
+        assert Session.open("job.topsprof").tables()["kernel"] == 2
+
+    @pytest.mark.parametrize(
+        "words", [["missing.json"], ["*.nothing"], [".", "--steps", "3:1"], [".", "--ranks", "a"], [".", "-t", "nope"]]
+    )
+    def test_mistakes_are_one_line(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str]
+    ) -> None:
+        monkeypatch.chdir(folder)
+        (folder / "a.json").write_bytes(trace(0))
+        assert cli.main(["import", *words, "-o", "x"]) == 2
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert len(captured.err.strip().splitlines()) == 1
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="signals as on POSIX")
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    def test_interrupted(self, folder: Path, number: int) -> None:
+        pipe = folder / "slow.json"
+        pipe.write_bytes(trace(0, kernels=200_000))
+        code = (
+            "import sys, time\n"
+            "from topsprof import cli\n"
+            "from topsprof.importers import chrome_events\n"
+            "inner = chrome_events.Engine.batch\n"
+            "def slow(self, batch):\n"
+            "    print('working', flush=True)\n"
+            "    time.sleep(60)\n"
+            "chrome_events.Engine.batch = slow\n"
+            "sys.exit(cli.main(sys.argv[1:]))\n"
+        )
+        target = folder.parent / "out"
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, "import", str(pipe), "-o", str(target)],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ),
+        )  # fmt: skip
+        assert process.stdout is not None
+        assert process.stdout.readline() == "working\n"
+        process.send_signal(number)
+        _, err = process.communicate(timeout=30)
+        assert process.returncode == 130
+        assert "interrupted" in err
+        assert "Traceback" not in err
+        assert [path.name for path in folder.parent.iterdir()] == ["traces"]

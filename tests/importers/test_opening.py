@@ -1,0 +1,105 @@
+"""Opening sessions, packs and traces by what a user types."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tops_kit.errors import UserError
+from tops_kit.session import Session, SessionWriter
+from topsprof import opening
+from topsprof.opening import cache_folder, content_key, open_session
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "topsprof"
+
+
+def write_trace(path: Path, name: str = "a") -> Path:
+    path.write_text(json.dumps([{"ph": "X", "name": name, "ts": 0, "dur": 1, "pid": 1, "tid": 1}]))
+    return path
+
+
+def names(session: Session) -> list[str]:
+    return session.table("tx")["name"].to_pylist()
+
+
+def sessions(cache: Path) -> list[str]:
+    return sorted(path.name for path in cache.iterdir())
+
+
+@pytest.mark.smoke
+def test_a_trace_is_imported_once(tmp_path: Path, cache: Path) -> None:
+    file = write_trace(tmp_path / "t.json")
+    assert names(open_session(str(file))) == ["a"]
+    (only,) = sessions(cache)
+    stamp = (cache / only / "session.json").stat().st_mtime_ns
+    assert names(open_session(str(file))) == ["a"]
+    assert (cache / only / "session.json").stat().st_mtime_ns == stamp
+    assert sessions(cache) == [only]
+
+
+def test_other_content_is_imported_again(tmp_path: Path, cache: Path) -> None:
+    file = write_trace(tmp_path / "t.json")
+    open_session(str(file))
+    write_trace(file, "b")
+    os.utime(file, ns=(1, 1))
+    assert names(open_session(str(file))) == ["b"]
+    assert len(sessions(cache)) == 2
+
+
+def test_folders_and_patterns(tmp_path: Path) -> None:
+    folder = tmp_path / "many"
+    folder.mkdir()
+    write_trace(folder / "a.json", "a")
+    write_trace(folder / "b.json", "b")
+    assert sorted(names(open_session(str(folder)))) == ["a", "b"]
+    assert names(open_session(str(folder / "b*.json"))) == ["b"]
+
+
+def test_sessions_with_and_without_suffix(tmp_path: Path, cache: Path) -> None:
+    with SessionWriter.create(tmp_path / "s.topsprof", kind="import") as writer:
+        writer.append("tx", {"start_ns": [1], "duration_ns": [1], "name": ["x"], "process_id": 1, "thread_id": 1})
+    assert names(open_session(str(tmp_path / "s.topsprof"))) == ["x"]
+    assert names(open_session(str(tmp_path / "s"))) == ["x"]
+    assert not cache.exists()
+
+
+def test_a_pack_is_unpacked_into_the_cache(tmp_path: Path, cache: Path) -> None:
+    packing = pytest.importorskip("tops_kit.session.packing")
+    with SessionWriter.create(tmp_path / "s.topsprof", kind="import") as writer:
+        writer.append("tx", {"start_ns": [1], "duration_ns": [1], "name": ["x"], "process_id": 1, "thread_id": 1})
+    pack = packing.pack(tmp_path / "s.topsprof", tmp_path / "s.topspack")
+    assert names(open_session(str(pack))) == ["x"]
+    assert len(sessions(cache)) == 1
+
+
+@pytest.mark.parametrize("text", ["nothing.json", "nothing.topsprof", "nothing*.json", "empty", "text.txt"])
+def test_what_can_not_be_opened_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "text.txt").write_text("hello\n")
+    with pytest.raises(UserError) as caught:
+        open_session(text)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_cache_is_bounded(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opening, "CACHE_BYTES", 1)
+    for name in "abc":
+        file = write_trace(tmp_path / f"{name}.json", name)
+        open_session(str(file))
+    assert sessions(cache) == [f"{content_key([file])}.topsprof"]
+
+
+def test_a_cache_that_can_not_be_made_falls_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    assert cache_folder().parent == tmp_path
