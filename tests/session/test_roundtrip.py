@@ -81,7 +81,7 @@ def test_rows_survive_writing_compaction_and_packing(drawn: tuple[Table, list[li
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a.topsprof"
         writer = SessionWriter.create(path)
-            for number, part in enumerate(parts):
+        for number, part in enumerate(parts):
             if part and part[0]:
                 types = {
                     name: pa.string() if table.column(name).type == "name" else arrow_type(table.column(name))
