@@ -27,7 +27,7 @@ def tx_batches(rows: int) -> Iterator[tuple[int, Columns]]:
     for begin in range(0, rows, BATCH):
         count = min(BATCH, rows - begin)
         # threes: two inner ranges, then the outer one around them
-        step = random.integers(400, 4000, count)
+        step = random.integers(8_000, 80_000, count)
         starts = clock + np.cumsum(step)
         durations = (step * 0.8).astype(np.int64)
         outer = np.arange(2, count, 3)

@@ -126,12 +126,24 @@ class Data:
         if len(self.windows) <= _FEW_WINDOWS:
             inside = " OR ".join(f"(start_ns < {t1} AND {end} > {t0})" for t0, t1 in self.windows)
             return f"(SELECT * FROM {table} WHERE {inside})"
-        # windows are disjoint: only the last one that begins before an event's end can overlap it
-        values = ", ".join(f"({t0}, {t1})" for t0, t1 in self.windows)
-        return (
-            f"(SELECT e.* FROM (SELECT *, {end} AS effective_end FROM {table}) e "
-            f"ASOF JOIN (VALUES {values}) AS w(t0, t1) ON e.effective_end > w.t0 WHERE e.start_ns < w.t1)"
-        )
+        return f"(SELECT * FROM {table} WHERE {self._window_function}(start_ns, {end}))"
+
+    @cached_property
+    def _window_function(self) -> str:
+        """The name of an SQL function: does [start, end) overlap a window? There may be 100,000 of them."""
+        import numpy as np
+        import pyarrow as pa
+
+        begins, ends = (np.array(side, np.int64) for side in zip(*(self.windows or ()), strict=True))
+
+        def overlaps(starts: Any, stops: Any) -> Any:  # arrow arrays; DuckDB evaluates the annotations
+            # windows are disjoint: only the last one that begins before an event's end can overlap it
+            last = np.searchsorted(begins, stops.to_numpy(), "left") - 1
+            return pa.array((last >= 0) & (ends[last] > starts.to_numpy()))
+
+        parameters: Any = ["BIGINT", "BIGINT"]
+        self.connection.create_function("in_filter", overlaps, parameters, "BOOLEAN", type="arrow")  # type: ignore[arg-type]
+        return "in_filter"
 
     def _tx_windows(self, text: str) -> tuple[Window, ...]:
         name, domain, index = parse_tx(text)
