@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from tops_kit.session.schema import Column, Table
 from topsprof.exporters import assemble as asm
 from topsprof.exporters.timeline import Part
+from topsprof.importers.device_names import item_bytes
 from topsprof.importers.json_columns import floats, quote
 from topsprof.importers.kineto_tables import table_of
 
@@ -33,7 +34,7 @@ WORDS: Final[dict[str, dict[str, str]]] = {
             "external_id": "External id"},
     "kernel": _QUEUE | {"registers": "registers per thread", "shared_bytes": "shared memory",
                         "occupancy": "est. achieved occupancy %", "graph_node_id": "graph node id",
-                        "collective": "Collective name", "collective_bytes": "In msg nelems", "group": "Process Group Name"},
+                        "collective": "Collective name", "group": "Process Group Name"},
     "memcpy": _QUEUE | {"copy_kind": "kind", "size_bytes": "bytes", "graph_node_id": "graph node id"},
     "memset": _QUEUE | {"size_bytes": "bytes", "value": "value", "graph_node_id": "graph node id"},
     "sync": _QUEUE | {"sync_kind": "cuda_sync_kind"},
@@ -44,7 +45,7 @@ WORDS: Final[dict[str, dict[str, str]]] = {
 
 # Columns that the event itself states, or its category or name
 SAID: Final[dict[str, frozenset[str]]] = {
-    "op": frozenset({"scope"}), "api": frozenset({"domain"}), "kernel": frozenset({"full_name"}), "step": frozenset({"step"}),
+    "op": frozenset({"scope"}), "api": frozenset({"domain"}), "kernel": frozenset({"full_name", "collective_bytes"}), "step": frozenset({"step"}),
     "tx": frozenset({"domain", "style", "task_id"}), "python": frozenset({"file", "line"}),
 }
 _OWN: Final = frozenset({"start_ns", "duration_ns", "name", "args", "process_id", "thread_id"})
@@ -124,7 +125,7 @@ def quoted(array: pa.Array) -> pa.Array:
 def args(part: Part) -> list[asm.Piece]:
     """The pieces of `"args":{...}`."""
     return _object([member for column in part.table.columns if (member := _member(part, column)) is not None]
-                   + _triples(part) + _rest(part))
+                   + _triples(part) + _message(part) + _rest(part))
 
 
 def _member(part: Part, column: Column) -> Member | None:
@@ -173,11 +174,21 @@ def _triples(part: Part) -> list[Member]:
         joined = pc.binary_join_element_wise(*texts, ",")
         out.append(Member(asm.text(joined.dictionary_encode(), asm.BYTES, f'"{kind}":['.encode(), b"]"),
                           None if present.all() else present))
-    if part.table.name == "kernel" and part.array("collective_bytes").null_count < len(part.start_ns):
-        # Kineto counts elements: ours are bytes
-        present = np.asarray(part.array("collective_bytes").is_valid())
-        out.append(Member(asm.constant(b'"dtype":"Byte"', present), None if present.all() else present))
     return out
+
+
+def _message(part: Part) -> list[Member]:
+    """The size of a collective's message: Kineto counts elements of a type, which args may still name."""
+    size = part.array("collective_bytes") if part.table.name == "kernel" else pa.nulls(len(part.start_ns), pa.int64())
+    if size.null_count == len(size):
+        return []
+    found = pc.extract_regex(part.array("args"), r'"dtype":"(?P<dtype>[^"\\]*)"').field("dtype").dictionary_encode()
+    items = pa.array([item_bytes(word) for word in found.dictionary.to_pylist()], pa.int64()).take(found.indices)
+    present = np.asarray(size.is_valid())
+    untyped = present & np.asarray(found.is_null())
+    elements = np.asarray(size.fill_null(0)) // np.asarray(items.fill_null(1))
+    return [Member(asm.number(asm.INTEGER, elements, b'"In msg nelems":', present=present), None if present.all() else present),
+            Member(asm.constant(b'"dtype":"Byte"', untyped), untyped)]
 
 
 def _rest(part: Part) -> list[Member]:

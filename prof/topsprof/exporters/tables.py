@@ -13,12 +13,13 @@ from tops_kit.errors import UserError
 from tops_kit.session.schema import TABLES, Table
 from topsprof.exporters.base import Exported, ExportOptions, nothing
 from topsprof.exporters.output import stream
+from topsprof.importers.tables import TABLE_KEY
 
 if TYPE_CHECKING:
     from tops_kit.session import Selection, Session
 
 BATCH_ROWS = 1 << 18
-TABLE_KEY = b"topsprof.table"
+
 
 
 class _Tables:

@@ -281,11 +281,8 @@ class _Import:
             for key in ("process_id", "parent_id") if table.name == "process" else ("process_id",):
                 if key in columns:
                     columns[key] = pa.array([None if one is None else self._options.process_id(one) for one in columns[key]], pa.int64())
-            for column in table.columns:
-                if column.type == "bool" and column.name in columns:
-                    columns[column.name] = [None if one is None else bool(one) for one in columns[column.name]]
             if table.kind is Kind.PLAIN:
-                self._writer.append(table.name, columns)
+                self._writer.append(table.name, _booleans(table, columns))
             else:
                 self._put(table, columns)
 
@@ -314,7 +311,7 @@ class _Import:
                 columns["duration_ns"] = pc.max_element_wise(duration, 0)
         n = len(columns["start_ns"])
         if n:
-            self._writer.append(table.name, columns)
+            self._writer.append(table.name, _booleans(table, columns))
             self._tally.written(n)
 
     def _names(self) -> None:
@@ -339,3 +336,9 @@ class _Import:
                 rows = self._database.execute("SELECT id, name FROM TARGET_INFO_GPU").fetchall()
                 if rows:
                     self._writer.append("device", {"device_id": [row[0] for row in rows], "name": [row[1] for row in rows], "kind": "gpu"})
+
+
+def _booleans(table: Table, columns: dict[str, Any]) -> dict[str, Any]:
+    """SQLite keeps truth values as numbers."""
+    numbers = {column.name for column in table.columns if column.type == "bool"} & columns.keys()
+    return columns | {name: pc.not_equal(pa.array(columns[name], pa.int64()), 0) for name in numbers}

@@ -66,32 +66,47 @@ class _Import:
     def __init__(self, source: Source, writer: SessionWriter, options: ImportOptions) -> None:
         self._source = source
         self._writer = writer
+        self._options = options
         self._tally = Tally(writer.ledger, "speedscope", source, options)
         self._process = options.process_ids.fresh(0)
         self._frames: list[Frame] = []
+        self._origin = 0
         self._tree = StackTree.of_process(self._process)
 
     def run(self, document: dict[str, Any]) -> None:
         self._frames = [Frame(str(frame["name"]), frame.get("file"), None if frame.get("line") is None else int(frame["line"]))
                         for frame in document["shared"]["frames"]]
-        names = []
+        own = document.get("topsprof")
+        if isinstance(own, dict):
+            self._origin = int(own.get("originNs", 0))
+        names: dict[tuple[int, int], str] = {}
         for number, profile in enumerate(document["profiles"], 1):
-            names.append(str(profile.get("name") or f"profile {number}"))
+            place = self._place(profile, number)
+            names.setdefault(place, str(profile.get("name") or f"profile {number}"))
             digits = _DIGITS.get(profile.get("unit", "none"), 0)
             if profile["type"] == "evented":
-                self._evented(profile, number, digits)
+                self._evented(profile, place, digits)
             elif profile["type"] == "sampled":
-                self._sampled(profile, number, digits)
+                self._sampled(profile, place, digits)
             else:
                 self._tally.unsupported("profile_type", 1, f"type {profile['type']}")
         if self._source.damage:
             self._tally.repaired("damaged_compression", 1, self._source.damage)
         if names:
-            self._writer.append("thread", {"process_id": self._process, "thread_id": np.arange(1, len(names) + 1), "name": names})
+            self._writer.append("thread", {"process_id": [place[0] for place in names], "thread_id": [place[1] for place in names],
+                                           "name": [*names.values()]})
         name = document.get("name") or self._source.path.name
         self._writer.append("process", {"process_id": [self._process], "name": [str(name)], "runtime": [document.get("exporter")]})
 
-    def _evented(self, profile: dict[str, Any], thread: int, digits: int) -> None:
+    def _place(self, profile: dict[str, Any], number: int) -> tuple[int, int]:
+        """Process and thread of a profile: what our exporter noted, else a thread of its own."""
+        own = profile.get("topsprof")
+        if not isinstance(own, dict):
+            return self._process, number
+        process, thread = own.get("process"), own.get("thread")
+        return (self._process if process is None else self._options.process_id(int(process)), 0 if thread is None else int(thread))
+
+    def _evented(self, profile: dict[str, Any], place: tuple[int, int], digits: int) -> None:
         events = pa.array(profile["events"], _EVENT)
         self._tally.read(len(events))
         at = self._times(events.field("at"), digits)
@@ -117,10 +132,11 @@ class _Import:
         order = np.argsort(begin, kind="stable")
         begin, end_ns = begin[order], end_ns[order]
         unfinished = order >= len(pairs.begin)
-        self._slices(sorted_at[begin], end_ns, frame[begin], unfinished, thread)
+        self._slices(sorted_at[begin] + self._origin, end_ns + self._origin, frame[begin], unfinished, place)
         self._tally.written(len(begin))
 
-    def _slices(self, start: Int64s, end: Int64s, frame: Int64s, unfinished: npt.NDArray[np.bool_], thread: int) -> None:
+    def _slices(self, start: Int64s, end: Int64s, frame: Int64s, unfinished: npt.NDArray[np.bool_],
+                place: tuple[int, int]) -> None:
         python = np.array([(one.file or "").endswith(_PYTHON) for one in self._frames] or [False])[frame]
         names = pa.array([one.name for one in self._frames], pa.string())
         files = pa.array([one.file for one in self._frames], pa.string())
@@ -130,8 +146,8 @@ class _Import:
             if not len(here):
                 continue
             index = pa.array(frame[here])
-            columns = {"start_ns": start[here], "duration_ns": end[here] - start[here], "process_id": self._process,
-                       "thread_id": thread, "name": _coded(names, index)}
+            columns = {"start_ns": start[here], "duration_ns": end[here] - start[here], "process_id": place[0],
+                       "thread_id": place[1], "name": _coded(names, index)}
             if is_python:
                 columns |= {"file": _coded(files, index), "line": lines.take(index)}
             else:
@@ -144,7 +160,7 @@ class _Import:
             {"file": one.file} | ({} if one.line is None else {"line": one.line}), ensure_ascii=False) for one in self._frames],
             pa.string())
 
-    def _sampled(self, profile: dict[str, Any], thread: int, digits: int) -> None:
+    def _sampled(self, profile: dict[str, Any], place: tuple[int, int], digits: int) -> None:
         samples = pa.array(profile["samples"], pa.large_list(pa.string()))
         weights = pa.array(profile.get("weights") or [], pa.string())
         n = min(len(samples), len(weights)) if len(weights) else len(samples)
@@ -173,7 +189,7 @@ class _Import:
             weight = np.asarray(pc.cast(weights, pa.float64())) if len(weights) else np.ones(n)
             unit = "bytes" if unit == "bytes" else "samples"
         if n:
-            self._writer.append("sample", {"start_ns": start, "process_id": self._process, "thread_id": thread,
+            self._writer.append("sample", {"start_ns": start + self._origin, "process_id": place[0], "thread_id": place[1],
                                            "stack_id": pa.array(node, mask=node < 0), "weight": weight, "unit": unit})
             self._tally.written(n)
 

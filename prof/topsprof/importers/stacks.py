@@ -46,6 +46,7 @@ class StackTree:
     def __post_init__(self) -> None:
         self._nodes: dict[tuple[int, int], int] = {}
         self._written = 0
+        self._reversed: list[tuple[int, int]] = []
 
     def add(self, offsets: Int64s, frames: Int64s) -> Int64s:
         """Take in stacks, outermost frame first: stack i is frames[offsets[i]:offsets[i + 1]].
@@ -56,13 +57,31 @@ class StackTree:
         node = np.full(len(sizes), -1, np.int64)
         for level in range(int(sizes.max()) if len(sizes) else 0):
             here = np.flatnonzero(sizes > level)
-            frame = frames[offsets[here] + level]
-            base = int(frame.max()) + 1
-            parent = np.where(node[here] < 0, 0, node[here] - self.first + 1)
-            pairs, inverse = np.unique(parent * base + frame, return_inverse=True)
-            known = [self._node(pair // base + self.first - 1, pair % base) for pair in pairs.tolist()]
-            node[here] = np.array(known, np.int64)[inverse]
+            node[here] = self.extend(node[here], frames[offsets[here] + level])
         return node
+
+    def extend(self, parent: Int64s, frame: Int64s) -> Int64s:
+        """The paths of parents (-1: none) with one frame more each."""
+        if not len(frame):
+            return np.empty(0, np.int64)
+        base = int(frame.max()) + 1
+        above = np.where(parent < 0, 0, parent - self.first + 1)
+        pairs, inverse = np.unique(above * base + frame, return_inverse=True)
+        known = [self._node(pair // base + self.first - 1 if pair >= base else -1, pair % base) for pair in pairs.tolist()]
+        return np.array(known, np.int64)[inverse]
+
+    def path(self, node: int) -> list[int]:
+        """The frames of a path, outermost first."""
+        if len(self._reversed) != len(self._nodes):
+            self._reversed = list(self._nodes)
+        out: list[int] = []
+        while node >= 0:
+            node, frame = self._reversed[node - self.first]
+            out.append(frame)
+        return out[::-1]
+
+    def __len__(self) -> int:
+        return len(self._nodes)
 
     def _node(self, parent: int, frame: int) -> int:
         return self._nodes.setdefault((parent, frame), self.first + len(self._nodes))
@@ -75,7 +94,7 @@ class StackTree:
             return None
         used = [frames[frame] for (_, frame), _ in new]
         return {"stack_id": [number for _, number in new],
-                "parent_id": _int64s([None if parent < self.first else parent for (parent, _), _ in new]),
+                "parent_id": _int64s([None if parent < 0 else parent for (parent, _), _ in new]),
                 "name": [frame.name for frame in used], "file": [frame.file for frame in used],
                 "line": _int64s([frame.line for frame in used])}
 
