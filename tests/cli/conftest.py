@@ -99,7 +99,9 @@ def cli(tmp_path: Path, cache_home: Path) -> Iterator[Cli]:
     for process in started:
         if process.poll() is None:
             process.kill()
-        process.communicate()
+            process.wait()
+        for pipe in filter(None, (process.stdin, process.stdout, process.stderr)):
+            pipe.close()  # not read to the end: a program that was left behind may hold the other end
 
 
 @pytest.fixture
