@@ -6,7 +6,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from tops_kit.session import Session, SessionWriter, compact
+from tops_kit.session import Selection, Session, SessionWriter, compact
 from tops_kit.session import reader as reader_module
 from tops_kit.session.schema import TABLES
 
@@ -52,6 +52,16 @@ def test_conditions_on_every_kind_of_column(session: Session) -> None:
         assert connection.sql(f"select sum(duration_ns) from tx where {condition}").fetchall() == [
             (sum(row["duration_ns"] for row in rows if test(row)) if expected else None,)
         ], condition
+
+
+def test_views_of_a_selection(session: Session) -> None:
+    selection = Selection(time=(0, 100_000), names="range 1")
+    expected = session.table("tx", selection=selection).num_rows
+    connection = session.sql_connection(selection)
+    assert 0 < expected < 600
+    assert connection.sql("select count(*) from tx").fetchall() == [(expected,)]
+    assert connection.sql("select count(*) from slice where depth >= 0").fetchall() == [(expected,)]
+    assert connection.sql("select count(*) from process").fetchall() == [(1,)]
 
 
 def test_slice_unites_the_interval_tables(tmp_path: Path) -> None:

@@ -243,14 +243,15 @@ class Session:
         """What to draw of a lane between two times; see Lanes.window."""
         return self.lanes(table).window(lane, begin_ns, end_ns, bucket_ns)
 
-    def sql_connection(self) -> duckdb.DuckDBPyConnection:
+    def sql_connection(self, selection: Selection | None = None) -> duckdb.DuckDBPyConnection:
         """A DuckDB connection with a view of every table, and `slice`, which unites all interval tables.
 
-        It can read nothing else: no files, no extensions, and its settings are locked.
+        With a selection the views hold just its rows. The connection can read nothing else: no files, no
+        extensions, and its settings are locked.
         """
         from tops_kit.session.sql import connect
 
-        return connect(self)
+        return connect(self, selection)
 
 
 # Tables whose rows of the same key are one thing that was told of in several rows.

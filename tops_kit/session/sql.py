@@ -13,6 +13,7 @@ from tops_kit.session.schema import SLICE_TABLES, TABLES, Table
 
 if TYPE_CHECKING:
     from tops_kit.session.reader import Session
+    from tops_kit.session.selection import Selection
 
 # Columns of the view `slice`: name, SQL type, and the columns of a table that may serve for it.
 SLICE_COLUMNS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
@@ -48,14 +49,15 @@ class LazyTable(ds.InMemoryDataset):  # type: ignore[misc]
     down.
     """
 
-    def __new__(cls, session: Session, table: Table) -> LazyTable:
+    def __new__(cls, session: Session, table: Table, selection: Selection | None) -> LazyTable:
         created: LazyTable = super().__new__(cls)
         return created
 
-    def __init__(self, session: Session, table: Table) -> None:
+    def __init__(self, session: Session, table: Table, selection: Selection | None) -> None:
         super().__init__(cols.logical_schema(table).empty_table())
         self._session = session
         self._table = table
+        self._selection = selection
 
     def scanner(self, columns: list[str] | None = None, filter: Any = None, **options: Any) -> ds.Scanner:
         needed = self.schema.names if columns is None else list(columns)
@@ -64,11 +66,11 @@ class LazyTable(ds.InMemoryDataset):  # type: ignore[misc]
             needed += [name for name in self.schema.names if name in words and name not in needed]
         if not needed:
             needed = [self.schema.names[0]]  # count(*): any column tells the rows
-        rows = self._session.scan(self._table, needed, None)
+        rows = self._session.scan(self._table, needed, self._selection)
         return ds.InMemoryDataset(rows).scanner(columns=columns, filter=filter, **options)
 
 
-def connect(session: Session) -> duckdb.DuckDBPyConnection:
+def connect(session: Session, selection: Selection | None) -> duckdb.DuckDBPyConnection:
     """See Session.sql_connection."""
     from tops_kit.session.reader import MERGE_KEYS
 
@@ -79,7 +81,7 @@ def connect(session: Session) -> duckdb.DuckDBPyConnection:
         elif name in MERGE_KEYS:
             connection.register(name, session.table(name))
         else:
-            connection.register(name, LazyTable(session, table))
+            connection.register(name, LazyTable(session, table, selection))
     connection.execute(_slice_view())
     for setting in _SETTINGS:
         connection.execute(setting)
