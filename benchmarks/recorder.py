@@ -135,13 +135,13 @@ def _off() -> Iterator[Row]:
 
 def _disabled() -> Iterator[Row]:
     """Switched off by the environment: the decorator returns the function itself."""
-    modes = ["cpu:topstx_decorator", "cpu:call"]
+    modes = ["topstx_decorator", "call"]
     costs = _child(modes, repetitions=_PAIRS, env={"TOPSTX_DISABLE": "1"})
     ours, plain = (costs.ns[mode] for mode in modes)
     ratios = [a / b for a, b in zip(ours, plain, strict=True)]
     limit = measure.upper_limit(ratios)
     yield compare(
-        "off by TOPSTX_DISABLE: decorated call against a plain one", "ns CPU", statistics.median(ours),
+        "off by TOPSTX_DISABLE: decorated call against a plain one", "ns", statistics.median(ours),
         statistics.median(plain), "plain call", bar=1.1, limit=limit, backend=costs.backend,
         note=f"upper 95 % limit of the ratio over {_PAIRS} pairs: {limit:.3f}",
     )  # fmt: skip

@@ -1,7 +1,8 @@
-"""What the recorder benchmark runs in a process of its own: loops around one annotation, ns per pass, less the empty loop.
+"""What the recorder benchmark runs in a process of its own: loops around one annotation, ns of CPU per pass.
 
 `python -m benchmarks.recorder_child REPETITIONS PASSES WARM_UP MODE...` prints one JSON object: mode -> ns of each repetition, in
-turn with the other modes. WARM_UP ranges are recorded first (0: none). `cpu:MODE` measures CPU time instead of wall time.
+turn with the other modes. A repetition is the least of short bursts, so that what else the machine does falls out; the
+empty loop is taken off. WARM_UP ranges are recorded first (0: none).
 """
 
 from __future__ import annotations
@@ -176,7 +177,7 @@ def script_topstx(n: int) -> None:
     """The same, its small function annotated."""
     from topstx import annotate
 
-    @annotate
+    @annotate("step")
     def step(value: int) -> int:
         return value * value % 7
 
@@ -193,6 +194,7 @@ def script_cprofile(n: int) -> None:
     profiler.disable()
 
 
+_BURSTS = 10
 SLOW = {"viztracer_with": 10, "opentelemetry_with": 20, "torch_with": 20}
 """mode -> how many times fewer passes"""
 
@@ -204,27 +206,23 @@ def main(arguments: list[str]) -> None:
         topstx_pushpop(warm_up)
     found: dict[str, list[float]] = {mode: [] for mode in modes}
     for mode in modes:
-        _measure(mode, passes // 10)  # imports and caches
+        _burst(mode, passes // 10)  # imports and caches
+    bare = min(_burst("empty", passes // _BURSTS) for _ in range(20))
     for _ in range(repetitions):
         for mode in modes:
-            found[mode].append(_measure(mode, passes))
+            found[mode].append(min(_burst(mode, passes // _BURSTS) for _ in range(_BURSTS)) - bare)
     backend = ""
     if any("topstx" in mode for mode in modes):
         backend = str(getattr(importlib.import_module("topstx"), "BACKEND", ""))
     print("BENCH " + json.dumps({"ns": found, "backend": backend}))
 
 
-def _measure(mode: str, passes: int) -> float:
-    prefix, _, name = mode.rpartition(":")
-    clock = time.process_time_ns if prefix == "cpu" else time.perf_counter_ns
-    count = max(passes // SLOW.get(name, 1), 100)
-    loop: Loop = globals()[name]
-    begin = clock()
+def _burst(mode: str, passes: int) -> float:
+    count = max(passes // SLOW.get(mode, 1), 100)
+    loop: Loop = globals()[mode]
+    begin = time.process_time_ns()
     loop(count)
-    spent = clock() - begin
-    begin = clock()
-    empty(count)
-    return (spent - (clock() - begin)) / count
+    return (time.process_time_ns() - begin) / count
 
 
 if __name__ == "__main__":

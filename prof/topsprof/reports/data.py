@@ -141,8 +141,8 @@ class Data:
             last = np.searchsorted(begins, stops.to_numpy(), "left") - 1
             return pa.array((last >= 0) & (ends[last] > starts.to_numpy()))
 
-        parameters: Any = ["BIGINT", "BIGINT"]
-        self.connection.create_function("in_filter", overlaps, parameters, "BOOLEAN", type="arrow")  # type: ignore[arg-type]
+        connection: Any = self.connection  # DuckDB's stub knows neither these names of types nor "arrow"
+        connection.create_function("in_filter", overlaps, ["BIGINT", "BIGINT"], "BOOLEAN", type="arrow")
         return "in_filter"
 
     def _tx_windows(self, text: str) -> tuple[Window, ...]:
