@@ -1,0 +1,164 @@
+"""What part of the program's life is recorded, and what happens when the session ends before the program."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tops_kit.collect import control
+
+STEPS = """
+import topstx
+io = topstx.get_domain("io")
+for number in range(4):
+    with topstx.annotate("step"):
+        with io.annotate("read"):
+            topstx.mark("in step")
+    topstx.mark("between")
+"""
+
+# answers each line on stdin by one mark of that name
+ECHO = """
+import sys, topstx
+print("up", flush=True)
+for line in sys.stdin:
+    topstx.mark(line.strip())
+    print(line.strip(), flush=True)
+"""
+
+ReadLine = Callable[..., str]
+Until = Callable[..., Any]
+ONE_STEP = ["in step", "read", "step"]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["-p", "step"], ONE_STEP),
+        (["-c", "topstx", "-p", "step", "--capture-range-end", "repeat:2"], ONE_STEP * 2),
+        (["-c", "nvtx", "-p", "step", "--capture-range-end", "repeat"], ONE_STEP * 4),
+        (["-p", "step", "--capture-range-end", "none"], ONE_STEP * 4 + ["between"] * 4),
+        (["-p", "read@io"], ["in step", "read"]),
+        (["--topstx-domain-include", "io"], ["read"] * 4),
+        (["--topstx-domain-exclude", "io,other"], ["between", "in step", "step"] * 4),
+    ],
+)
+def test_ranges_and_domains(options: list[str], expected: list[str], cli: Any) -> None:
+    done = cli("run", "-o", "a", *options, "--", cli.script(STEPS))
+    assert done.returncode == 0, done.stderr
+    assert cli.names("a.topsprof") == sorted(expected)
+
+
+def _ask(process: Any, word: str, read_line: ReadLine) -> None:
+    process.stdin.write(word.encode() + b"\n")
+    assert read_line(process) == word
+
+
+def test_delay(cli: Any, read_line: ReadLine, until: Until) -> None:
+    process = cli.start(
+        "run", "--delay", "0.3", "-o", "a", "--", sys.executable, cli.script(ECHO), stdin=-1, bufsize=0
+    )
+    assert read_line(process) == "up"
+    state = lambda: json.loads(cli("sessions", "--json").stdout)[0]["state"]  # noqa: E731
+    until(lambda: state() == "recording")
+    _ask(process, "later", read_line)
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert cli.names("a.topsprof") == ["later"]
+
+
+def test_duration_ends_the_session_and_not_the_program(cli: Any, read_line: ReadLine, until: Until) -> None:
+    process = cli.start(
+        "run", "--duration", "0.3", "-o", "a", "--", sys.executable, cli.script(ECHO), stdin=-1, bufsize=0
+    )
+    assert read_line(process) == "up"
+    until(lambda: cli("sessions").stdout == "no session is running\n")
+    _ask(process, "too late", read_line)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert b"is complete; the program goes on" in error
+    assert cli.names("a.topsprof") == []
+
+
+@pytest.mark.parametrize(
+    ("kill", "code"), [("sigterm", 143), ("sigkill", 137), (str(int(signal.SIGINT)), 130)]
+)
+def test_kill_ends_the_program_and_what_it_started(kill: str, code: int, cli: Any) -> None:
+    # the child holds the pipe: communicate() would wait for it, were it not signalled as well
+    program = cli.script("import subprocess\nsubprocess.run(['sleep', '1000'])\n")
+    words = ["--duration", "0.5", "--kill", kill, "-o", "a"]
+    process = cli.start("run", *words, "--", sys.executable, program)
+    process.communicate(timeout=60)
+    assert process.returncode == code
+
+
+def test_stop_shutdown_after_a_range(cli: Any) -> None:
+    program = cli.script(STEPS + "import time\ntime.sleep(1000)\n")
+    words = ["-p", "step", "--capture-range-end", "stop-shutdown", "--kill", "sigterm"]
+    done = cli("run", "-o", "a", *words, "--", program)
+    assert done.returncode == 143
+    assert cli.names("a.topsprof") == ONE_STEP
+
+
+def test_wait_all_waits_for_what_the_program_left_behind(cli: Any) -> None:
+    child = cli.script("import sys, topstx\nsys.stdin.readline()\ntopstx.mark('child')\n", "child.py")
+    shell = f"( sleep 0.5; echo go ) | '{sys.executable}' '{child}' >/dev/null 2>&1 & exit 4"
+    done = cli("run", "--wait", "all", "-o", "a", "--", "sh", "-c", shell)
+    assert done.returncode == 4
+    assert cli.names("a.topsprof") == ["child"]
+
+
+def test_start_and_stop_from_another_terminal(cli: Any, read_line: ReadLine) -> None:
+    words = ["run", "--session", "mine", "--profile-from-start", "off", "-o", "a", "--"]
+    process = cli.start(*words, sys.executable, cli.script(ECHO), stdin=-1, bufsize=0)
+    assert read_line(process) == "up"
+    listed = json.loads(cli("sessions", "--json").stdout)
+    assert [(one["name"], one["state"]) for one in listed] == [("mine", "off")]
+    _ask(process, "before", read_line)
+    assert cli("start", "--session", "mine").returncode == 0
+    _ask(process, "on", read_line)
+    assert cli("stop", "--session", "mine").returncode == 0
+    _ask(process, "paused", read_line)
+    assert cli("start").returncode == 0  # the only one there is
+    _ask(process, "on again", read_line)
+    stopped = cli("stop", "--session", "mine", "--shutdown")
+    assert stopped.returncode == 0 and "a.topsprof" in stopped.stderr
+    assert cli.names("a.topsprof") == ["on", "on again"]  # complete, although the program still runs
+    _ask(process, "after", read_line)
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert cli.names("a.topsprof") == ["on", "on again"]
+
+
+def test_no_session_and_unknown_ones(cli: Any, read_line: ReadLine) -> None:
+    none = cli("stop")
+    assert none.returncode == 2 and "no session is running" in none.stderr
+    process = cli.start(
+        "run", "--session", "mine", "-o", "a", "--", sys.executable, cli.script(ECHO), stdin=-1, bufsize=0
+    )
+    assert read_line(process) == "up"
+    unknown = cli("start", "--session", "other")
+    assert unknown.returncode == 2 and "'mine'" in unknown.stderr and unknown.stderr.count("\n") == 1
+    taken = cli("run", "--session", "mine", "-o", "b", "true")
+    assert taken.returncode == 2 and "is running" in taken.stderr
+    assert not (cli.cwd / "b.topsprof").exists()
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+
+
+def test_recover_of_a_killed_collector(cli: Any, read_line: ReadLine) -> None:
+    process = cli.start("run", "-o", "a", "--", sys.executable, cli.script(ECHO), stdin=-1, bufsize=0)
+    assert read_line(process) == "up"
+    _ask(process, "one", read_line)
+    os.kill(control.open_control(cli.cwd / "a.topsprof").collector_pid, signal.SIGKILL)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert b"recover" in error
+    assert cli("recover", "a").returncode == 0
+    assert cli.names("a.topsprof") == ["one"]
