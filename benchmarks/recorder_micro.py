@@ -2,9 +2,10 @@
 
     python benchmarks/recorder_micro.py [--pairs N] [--repeats N] [--json] [--no-peers]
 
-Each figure is the median over repeats of a loop's time per turn, less the bare loop's; `x empty` is the ratio to calling
-`def empty(): pass` measured in the same process. "on" records into a session with its collector running where tops_kit is
-installed, otherwise into rings that drop when full (a drop costs less than a record, so the header says which it was).
+Each figure is the median over repeats of a loop's time per turn, less the bare loop's; `x empty` is the
+ratio to calling `def empty(): pass` measured in the same process. "on" records into a session with its
+collector running where tops_kit is installed, otherwise into rings that drop when full (a drop costs
+less than a record, so the header says which it was).
 """
 
 from __future__ import annotations

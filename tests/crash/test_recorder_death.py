@@ -1,4 +1,4 @@
-"""A recorded program that dies suddenly: every published record is in its files, and its open ranges as well."""
+"""A recorded program that dies suddenly: every published record is in its files, and its open ranges."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ LOOP = """
 
 @pytest.mark.parametrize("seed", range(20))
 def test_kill_at_a_random_moment(reader: Any, tmp_path: Path, backend: dict[str, str], seed: int) -> None:
-    """Each thread's ranges come back without a gap: all that ended, and at most one open at the end, none twice."""
+    """Each thread's ranges come back without a gap: all that ended, at most one open, none twice."""
     if seed >= 4 and "TOPSKIT_PURE" in backend:
         pytest.skip("20 runs with the extension, 4 with the twin")
     folder = reader.create_session(tmp_path / "session", policy=1, ring_max_records=16384)

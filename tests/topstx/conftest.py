@@ -51,7 +51,9 @@ class Program:
         self.created = False
 
     def environment(self, **more: str) -> dict[str, str]:
-        keep = {key: value for key, value in os.environ.items() if not key.startswith(("TOPSTX_", "TOPSKIT_"))}
+        keep = {
+            key: value for key, value in os.environ.items() if not key.startswith(("TOPSTX_", "TOPSKIT_"))
+        }
         choice = {"TOPSKIT_REQUIRE_C": "1"} if self.backend == "c" else {"TOPSKIT_PURE": "1"}
         return {**keep, **choice, "PYTHONPATH": SOURCES, "TOPSTX_SESSION": str(self.folder), **more}
 
@@ -60,14 +62,25 @@ class Program:
         created: Path = READER.create_session(self.folder, **options)
         return created
 
-    def start(self, code: str, *args: str, env: dict[str, str] | None = None, **more: Any) -> subprocess.Popen[str]:
+    def start(
+        self, code: str, *args: str, env: dict[str, str] | None = None, **more: Any
+    ) -> subprocess.Popen[str]:
         command = [sys.executable, "-c", textwrap.dedent(code), *args]
         return subprocess.Popen(
-            command, env=self.environment(**(env or {})), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more
+            command,
+            env=self.environment(**(env or {})),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            **more,
         )
 
-    def __call__(self, code: str, *args: str, expect: int | None = 0, env: dict[str, str] | None = None, **options: Any) -> Any:
-        """Run `code`; the recording. `options` are those of the control file; `expect` is the exit code (None: any)."""
+    def __call__(
+        self, code: str, *args: str, expect: int | None = 0, env: dict[str, str] | None = None, **options: Any
+    ) -> Any:
+        """Run `code`; the recording. `options` are those of the control file; `expect` is the exit code
+        (None: any).
+        """
         if not self.created:
             self.create(**options)
         with self.start(code, *args, env=env) as process:
@@ -123,7 +136,17 @@ def compile_c(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
             (folder / "program.c").write_text(source)
             source = folder / "program.c"
         target = folder / "program"
-        command = [compiler, "-x", language, *flags, f"-I{include}", str(source), "-o", str(target), "-lpthread"]
+        command = [
+            compiler,
+            "-x",
+            language,
+            *flags,
+            f"-I{include}",
+            str(source),
+            "-o",
+            str(target),
+            "-lpthread",
+        ]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0 and not done.stderr, done.stderr
         return target

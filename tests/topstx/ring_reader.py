@@ -191,9 +191,7 @@ def _read_ring(path: Path, names: _Names, process: Process) -> None:
         assert head - at <= capacity
         seen = set()
         while at < head:
-            slot = bytes(
-                data[base + (at % capacity) * 32 : base + (at % capacity) * 32 + 32]
-            )
+            slot = bytes(data[base + (at % capacity) * 32 : base + (at % capacity) * 32 + 32])
             begin, end, name, task, attr, depth, kind, flags = struct.unpack(L.RECORD_FORMAT, slot)
             at += 1
             more = b""
@@ -231,7 +229,8 @@ def _read_ring(path: Path, names: _Names, process: Process) -> None:
             slot = _header(L.OPEN_FORMAT, L.OPEN_FIELDS, bytes(data[where : where + L.OPEN_BYTES]))
             if slot["begin_tick"] and (slot["begin_tick"], slot["name"]) not in seen:
                 record = Record(
-                    slot["kind"], "", slot["begin_tick"], 0, slot["tid"], slot["task"], slot["depth"], slot["flags"],
+                    slot["kind"], "", slot["begin_tick"], 0, slot["tid"], slot["task"], slot["depth"],
+                    slot["flags"],
                     process=process.pid, context=slot["context"], shared=bool(ring["shared"]),
                 )  # fmt: skip
                 names.fill(record, slot["name"], slot["attr"])
@@ -242,7 +241,7 @@ def _read_ring(path: Path, names: _Names, process: Process) -> None:
 
 
 def read_recording(folder: Path) -> Recording:
-    """Everything in `folder`, by process in order of their begin; records of a process in order of their ends."""
+    """Everything in `folder`, processes in order of their begin, their records in order of the ends."""
     processes: dict[int, Process] = {}
     for path in folder.glob("names/*.names"):
         data = path.read_bytes()

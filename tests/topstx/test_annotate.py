@@ -41,7 +41,8 @@ def test_every_kind_of_function(program: Any) -> None:
         def plain(a, b=2, *, c=3) -> int:
             "Doc."
             return a + b + c
-        assert plain(1) == 6 and plain(1, 1, c=1) == 3 and plain.__doc__ == "Doc." and plain.__name__ == "plain"
+        assert plain(1) == 6 and plain(1, 1, c=1) == 3
+        assert plain.__doc__ == "Doc." and plain.__name__ == "plain"
         assert str(inspect.signature(plain)) == "(a, b=2, *, c=3) -> int"
         assert plain.__wrapped__(1) == 6 and plain.__module__ == "__main__"
         plain.extra = 5
@@ -77,7 +78,7 @@ def test_every_kind_of_function(program: Any) -> None:
         def generator(n):
             got = []
             try:
-                while n: 
+                while n:
                     got.append((yield n)); n -= 1
             except KeyError:
                 yield "thrown"
@@ -119,7 +120,9 @@ def test_every_kind_of_function(program: Any) -> None:
         else: raise AssertionError
     """).only
     names = process.names()
-    assert [names.count(n) for n in ("plain", "K.method", "generator", "coroutine", "async generator", "partial")] == [3, 3, 2, 1, 3, 3]
+    assert [
+        names.count(n) for n in ("plain", "K.method", "generator", "coroutine", "async generator", "partial")
+    ] == [3, 3, 2, 1, 3, 3]
     for name in ("K.outer_static", "K.inner_static", "K.outer_class", "K.inner_class", "K.value"):
         assert name in names
     errors = {r.name: r.error for r in process.records if r.error}
@@ -191,7 +194,12 @@ def test_objects_may_be_kept_reused_and_shared(program: Any) -> None:
     assert [n for n in names if n.startswith("stack")] == [f"stack {n}" for n in (4, 3, 2, 1, 0)]
     assert [n for n in names if n.startswith("held")] == [f"held {n}" for n in range(600)]
     (pickled,) = [r for r in process.records if r.name == "p"]
-    assert (pickled.domain, pickled.category, pickled.payload, pickled.color) == ("d", (1, "c"), {"x": 1}, 0xFFFF0000)
+    assert (pickled.domain, pickled.category, pickled.payload, pickled.color) == (
+        "d",
+        (1, "c"),
+        {"x": 1},
+        0xFFFF0000,
+    )
     (crossed,) = [r for r in process.records if r.name == "crossed"]
     assert crossed.tid == process.pid and crossed.end_tid not in (None, process.pid)
     own = [r for r in process.records if r.name == "own"]

@@ -64,7 +64,9 @@ steps = st.tuples(st.sampled_from(["push", "pop", "enter", "leave", "mark"]), st
 
 @given(plans=st.lists(st.lists(steps, max_size=14), min_size=2, max_size=6))
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
-def test_any_interleaving(program: Any, tmp_path_factory: pytest.TempPathFactory, plans: list[list[tuple[str, int]]]) -> None:
+def test_any_interleaving(
+    program: Any, tmp_path_factory: pytest.TempPathFactory, plans: list[list[tuple[str, int]]]
+) -> None:
     program.folder, program.created = tmp_path_factory.mktemp("tasks") / "session", False
     process = program(INTERLEAVED, json.dumps(plans)).only
     models = [expected(number, plan) for number, plan in enumerate(plans)]
@@ -130,7 +132,7 @@ def test_many_tasks_at_once(program: Any) -> None:
 def test_a_range_that_leaves_its_task(program: Any) -> None:
     process = program("""
         import asyncio, topstx
-        async def begin(): 
+        async def begin():
             r = topstx.annotate("passed on"); r.__enter__()
             topstx.push_range("left open")
             return r

@@ -28,7 +28,9 @@ def run(program: Path, session: Path | None, *args: str, **env: str) -> subproce
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_sample_program(compile_c: Callable[..., Path], ring_reader: Any, repo_root: Path, tmp_path: Path, mode: str) -> None:
+def test_sample_program(
+    compile_c: Callable[..., Path], ring_reader: Any, repo_root: Path, tmp_path: Path, mode: str
+) -> None:
     language, flags = MODES[mode]
     program = compile_c(repo_root / "sample_apps" / "c_ranges.c", *flags, language=language)
     folder = ring_reader.create_session(tmp_path / "session")
@@ -68,7 +70,11 @@ CALLS = r"""
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-static void *ends(void *id) { topstx_range_end(*(topstx_range_id *)id); topstx_mark("in thread"); return NULL; }
+static void *ends(void *id) {
+    topstx_range_end(*(topstx_range_id *)id);
+    topstx_mark("in thread");
+    return NULL;
+}
 int main(int argc, char **argv) {
     (void)argc;
     topstx_attributes a = TOPSTX_ATTRIBUTES("payloads");
@@ -78,7 +84,8 @@ int main(int argc, char **argv) {
     char text[20001];
     memset(text, 'x', 20000); text[20000] = 0;
     for (i = 0; i < 4; i++) {
-        a.payload = i == 0 ? topstx_payload_float(1.5) : i == 1 ? topstx_payload_string("text that is longer than fourteen bytes")
+        a.payload = i == 0 ? topstx_payload_float(1.5)
+                  : i == 1 ? topstx_payload_string("text that is longer than fourteen bytes")
                   : i == 2 ? topstx_payload_json("{\"a\": 1}") : topstx_payload_bytes("\0\1", 2);
         topstx_mark_ex(&a);
         topstx_range_push_ex(&a);
@@ -102,8 +109,12 @@ int main(int argc, char **argv) {
 """
 
 
-@pytest.mark.parametrize(("death", "code"), [("none", 6), ("kill", -signal.SIGKILL), ("segv", -signal.SIGSEGV)])
-def test_calls_and_deaths(compile_c: Callable[..., Path], ring_reader: Any, tmp_path: Path, death: str, code: int) -> None:
+@pytest.mark.parametrize(
+    ("death", "code"), [("none", 6), ("kill", -signal.SIGKILL), ("segv", -signal.SIGSEGV)]
+)
+def test_calls_and_deaths(
+    compile_c: Callable[..., Path], ring_reader: Any, tmp_path: Path, death: str, code: int
+) -> None:
     program = compile_c(CALLS, "-std=c11", "-O1", "-Wall", "-Wextra")
     folder = ring_reader.create_session(tmp_path / "session")
     assert run(program, folder, death).returncode == code
@@ -111,7 +122,9 @@ def test_calls_and_deaths(compile_c: Callable[..., Path], ring_reader: Any, tmp_
     payloads = [1.5, "text that is longer than fourteen bytes", {"a": 1}, b"\0\1"]
     assert [r.payload for r in parent.of() if r.name == "payloads"] == payloads
     marks = [r for r in parent.of(L.KIND_MARK) if r.name == "payloads"]
-    assert [r.payload for r in marks] == [*payloads, "x" * L.PAYLOAD_MAX] and marks[-1].flags & L.FLAG_TRUNCATED
+    assert [r.payload for r in marks] == [*payloads, "x" * L.PAYLOAD_MAX] and marks[
+        -1
+    ].flags & L.FLAG_TRUNCATED
     (crossing,) = [r for r in parent.of() if r.name == "crossing"]
     assert crossing.tid == parent.pid and crossing.end_tid not in (None, parent.pid)
     assert parent.names(L.KIND_MARK).count("many") == 5000 and parent.unbalanced == 1
@@ -141,9 +154,13 @@ int main() {
 OTHER_UNIT = '#include "topstx.h"\nvoid other_unit();\nvoid other_unit() { topstx::range r("other unit"); }\n'
 
 
-def test_units_of_one_program_share_the_recorder(compile_c: Callable[..., Path], ring_reader: Any, tmp_path: Path) -> None:
+def test_units_of_one_program_share_the_recorder(
+    compile_c: Callable[..., Path], ring_reader: Any, tmp_path: Path
+) -> None:
     (tmp_path / "other.cpp").write_text(OTHER_UNIT)
-    program = compile_c(CPLUSPLUS, "-std=c++17", "-Wall", "-Wextra", str(tmp_path / "other.cpp"), language="c++")
+    program = compile_c(
+        CPLUSPLUS, "-std=c++17", "-Wall", "-Wextra", str(tmp_path / "other.cpp"), language="c++"
+    )
     folder = ring_reader.create_session(tmp_path / "session")
     assert run(program, folder).returncode == 0
     process = ring_reader.read_recording(folder).only
@@ -160,14 +177,22 @@ def test_late_include_says_what_to_do(tmp_path: Path, repo_root: Path) -> None:
     source = tmp_path / "late.c"
     source.write_text('#include <stdio.h>\n#include "topstx.h"\nint main(void) { return 0; }\n')
     include = repo_root / "tx/topstx/recorder/include"
-    done = subprocess.run(["gcc", "-std=c11", f"-I{include}", source, "-o", tmp_path / "late"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["gcc", "-std=c11", f"-I{include}", source, "-o", tmp_path / "late"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode != 0 and "include it before any other header" in done.stderr
 
 
 def test_python_and_c_in_one_process(c_program: Any, compile_c: Callable[..., Path]) -> None:
     """A library with topstx.h, loaded by a recorded Python: two producers of one pid, nothing mixed."""
     library = compile_c(
-        '#include "topstx.h"\nvoid work(int n) { for (; n; n--) { TOPSTX_PUSH("in C"); TOPSTX_POP(); } }\n', "-shared", "-fPIC", "-O2"
+        '#include "topstx.h"\nvoid work(int n) { for (; n; n--) { TOPSTX_PUSH("in C"); TOPSTX_POP(); } }\n',
+        "-shared",
+        "-fPIC",
+        "-O2",
     )
     recording = c_program(
         """
@@ -181,6 +206,8 @@ def test_python_and_c_in_one_process(c_program: Any, compile_c: Callable[..., Pa
         """,
         str(library),
     )
-    found = sorted((p.header["backend"], p.header["parent_serial"] != 0, len(p.of())) for p in recording.processes)
+    found = sorted(
+        (p.header["backend"], p.header["parent_serial"] != 0, len(p.of())) for p in recording.processes
+    )
     assert found == [(1, False, 1), (1, True, 1), (3, False, 100), (3, True, 2)]
     assert len({p.pid for p in recording.processes}) == 2

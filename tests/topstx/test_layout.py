@@ -17,7 +17,18 @@ STRUCTS = {
     "record": (L.RECORD_FORMAT, L.RECORD_OFFSET),
     "names_header": (L.NAMES_FORMAT, L.NAMES_OFFSET),
 }
-PREFIXES = ("RECORDING_", "POLICY_", "CAPTURE_END_", "CLOCK_", "RING_", "KIND_", "FLAG_", "MORE_", "BACKEND_", "ENTRY_")
+PREFIXES = (
+    "RECORDING_",
+    "POLICY_",
+    "CAPTURE_END_",
+    "CLOCK_",
+    "RING_",
+    "KIND_",
+    "FLAG_",
+    "MORE_",
+    "BACKEND_",
+    "ENTRY_",
+)
 
 
 def header(repo_root: Path) -> str:
@@ -29,8 +40,11 @@ def test_offsets_and_sizes(compile_c: Callable[..., Path]) -> None:
     for name, (_, offsets) in STRUCTS.items():
         lines.append(f'printf("{name} . %zu\\n", sizeof(topstx_{name}));')
         lines += [f'printf("{name} {field} %zu\\n", offsetof(topstx_{name}, {field}));' for field in offsets]
-    source = '#include <stddef.h>\n#include <stdio.h>\n#include "topstx_layout.h"\nint main(void) {\n%s\nreturn 0;\n}\n'
-    out = subprocess.run([compile_c(source % "\n".join(lines))], capture_output=True, text=True, check=True).stdout
+    source = '#include <stddef.h>\n#include <stdio.h>\n#include "topstx_layout.h"\n'
+    source += "int main(void) {\n%s\nreturn 0;\n}\n"
+    out = subprocess.run(
+        [compile_c(source % "\n".join(lines))], capture_output=True, text=True, check=True
+    ).stdout
     import struct
 
     for line in out.splitlines():

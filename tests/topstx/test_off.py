@@ -9,6 +9,11 @@ from typing import Any
 
 import pytest
 
+HEAVY = {
+    "re", "typing", "dataclasses", "inspect", "json", "asyncio", "functools", "contextlib", "pathlib",
+    "subprocess", "ctypes", "threading", "collections",
+}  # fmt: skip
+
 CALLS = """
     import topstx
     topstx.push_range("a", color="red", domain="d", category="c", payload={"x": 1}); topstx.pop_range("d")
@@ -55,8 +60,12 @@ def test_not_disabled(program: Any, value: str) -> None:
 
 @pytest.mark.smoke
 def test_import_is_light(program: Any) -> None:
-    heavy = "re typing dataclasses inspect json asyncio functools contextlib pathlib subprocess ctypes threading collections".split()
-    code = f"import sys; before = set(sys.modules); import topstx; print(*[m for m in {heavy} if m in set(sys.modules) - before])"
+    code = f"""
+        import sys
+        before = set(sys.modules)
+        import topstx
+        print(*(set(sys.modules) - before) & {HEAVY!r})
+    """
     for session in ("", str(program.create())):
         with program.start(code, env={"TOPSTX_SESSION": session}, cwd="/") as process:
             out, err = process.communicate(timeout=60)
@@ -74,7 +83,9 @@ def test_every_public_name_is_documented() -> None:
 
 def test_the_choice_of_a_back_end(c_program: Any) -> None:
     def run(**env: str) -> tuple[int | None, str, str]:
-        with c_program.start("import topstx; print(topstx.backend())", env={"TOPSTX_SESSION": "", **env}) as process:
+        with c_program.start(
+            "import topstx; print(topstx.backend())", env={"TOPSTX_SESSION": "", **env}
+        ) as process:
             out, err = process.communicate(timeout=60)
         return process.returncode, out.strip(), err.strip()
 
@@ -85,7 +96,7 @@ def test_the_choice_of_a_back_end(c_program: Any) -> None:
         assert process.communicate(timeout=60) == ("twin\n", "")
     with c_program.start(hidden, env={"TOPSTX_SESSION": ""}) as process:
         out, err = process.communicate(timeout=60)
-        assert out == "" and "ImportError" in err or "ModuleNotFoundError" in err
+        assert (out == "" and "ImportError" in err) or "ModuleNotFoundError" in err
     process = c_program(hidden, env={"TOPSKIT_REQUIRE_C": ""}).only
     assert process.header["backend"] == 2 and process.info["backend_reason"]
 
@@ -100,20 +111,23 @@ def test_free_threaded_python_declines_in_one_line(c_program: Any) -> None:
 
 def test_subinterpreters_decline(c_program: Any) -> None:
     module = "_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters"
-    process = c_program(f"""
+    process = c_program(
+        f"""
         import topstx, {module} as i
         topstx.mark("before")
         n = i.create()
-        i.run_string(n, "import topstx; topstx.mark('inside'); assert topstx.backend() == 'off', topstx.backend()")
+        i.run_string(n, "import topstx; topstx.mark('inside'); assert topstx.backend() == 'off'")
         i.destroy(n)
         topstx.mark("after")
-    """, env={"TOPSKIT_REQUIRE_C": ""}).only
+    """,
+        env={"TOPSKIT_REQUIRE_C": ""},
+    ).only
     assert process.names(2) == ["before", "after"]
     assert c_program.stderr.count("\n") == 1 and "subinterpreter" in c_program.stderr
 
 
 def test_attaching_and_leaving(program: Any, tmp_path: Any) -> None:
-    """Sessions one after the other in one process; names and domains of the first mean nothing in the next."""
+    """Sessions one after the other in one process; names of the first mean nothing in the next."""
     first, second = tmp_path / "first", tmp_path / "second"
     program.reader.create_session(first)
     program.reader.create_session(second)
@@ -150,7 +164,7 @@ def test_attaching_and_leaving(program: Any, tmp_path: Any) -> None:
         """,
         "-", str(first), str(second),
     ) as process:  # fmt: skip
-        out, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=60)
         assert process.returncode == 0, err
     for folder, label in ((program.folder, "-"), (first, str(first)), (second, str(second))):
         found = program.reader.read_recording(folder).only
@@ -166,7 +180,8 @@ def test_import_time_budget_is_printed(program: Any) -> None:
     """Not timed here (benchmarks do that), but what is imported stays a handful of modules of ours."""
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-c", "import topstx"],
-        env={**program.environment(), "TOPSTX_SESSION": ""}, capture_output=True, text=True, check=True, cwd=os.sep,
+        env={**program.environment(), "TOPSTX_SESSION": ""},
+        capture_output=True, text=True, check=True, cwd=os.sep,
     )  # fmt: skip
     ours = [line for line in done.stderr.splitlines() if "topstx" in line]
     assert len(ours) <= 16

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+
 def exit_of(program: Any, process: Any, status: int) -> None:
-    """The exit status is recorded; the twin sees only that of `os._exit` (there is no on_exit for Python code)."""
+    """The exit status is recorded; the twin may see only that of `os._exit`."""
     known = (process.header["exit_known"], process.header["exit_status"])
     assert known == (1, status) or (program.backend == "twin" and known == (0, 0))
 
@@ -114,7 +115,11 @@ def test_a_fork_child_that_forks(program: Any) -> None:
             os.wait(); os._exit(0)
         os.wait()
     """)
-    assert sorted(tuple(p.names(2)) for p in recording.processes) == [("one",), ("one", "two", "three"), ("two",)]
+    assert sorted(tuple(p.names(2)) for p in recording.processes) == [
+        ("one",),
+        ("one", "two", "three"),
+        ("two",),
+    ]
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
@@ -133,7 +138,10 @@ if __name__ == "__main__":
     for p in processes: p.join()
     assert [p.exitcode for p in processes] == [0, 1, 2]
 """)
-    recording = program("import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')", str(tmp_path / "main.py"))
+    recording = program(
+        "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')",
+        str(tmp_path / "main.py"),
+    )
     workers = [p for p in recording.processes if "work" in p.names()]
     assert sorted(p.records[0].payload for p in workers) == [0, 1, 2]
     for worker in workers:
@@ -162,7 +170,10 @@ def test_subprocess_and_exec(program: Any) -> None:
     assert json.loads(sub.info["argv"])[1:] == ["-c", "import topstx, sys; topstx.mark('sub'); sys.exit(9)"]
 
 
-@pytest.mark.parametrize(("how", "status"), [("pass", 0), ("raise SystemExit(3)", 3), ("raise ValueError", 1), ("import os; os._exit(5)", 5)])
+@pytest.mark.parametrize(
+    ("how", "status"),
+    [("pass", 0), ("raise SystemExit(3)", 3), ("raise ValueError", 1), ("import os; os._exit(5)", 5)],
+)
 def test_exit_status(program: Any, how: str, status: int) -> None:
     process = program(f"import topstx; topstx.mark('m')\n{how}", expect=status).only
     exit_of(program, process, status)

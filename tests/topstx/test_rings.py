@@ -1,4 +1,6 @@
-"""Rings that fill up, grow, wait or drop; disks that are full; names that are too many. Nothing of it reaches the program."""
+"""Rings that fill up, grow, wait or drop; disks that are full; names that are too many. Nothing of it
+reaches the program.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def test_growth_keeps_everything(program: Any) -> None:
     serials = [ring["ring_serial"] for ring in process.rings]
     assert [ring["predecessor"] for ring in process.rings] == [0, *serials[:-1]]
     capacities = [ring["record_capacity"] for ring in process.rings]
-    assert len(capacities) > 2 and capacities == sorted(capacities) and all(c & (c - 1) == 0 for c in capacities)
+    assert (
+        len(capacities) > 2 and capacities == sorted(capacities) and all(c & (c - 1) == 0 for c in capacities)
+    )
     assert capacities[-1] <= 262144 and process.rings[0]["file_bytes"] <= 65536
 
 
@@ -56,7 +60,7 @@ def test_drop_counts_exactly(program: Any) -> None:
 
 
 def test_block_without_a_collector_becomes_drop(program: Any) -> None:
-    """Nobody's heartbeat: one wait of at most a second or so, then dropping, however often the ring is full."""
+    """Nobody's heartbeat: one wait of about a second, then dropping, however often the ring is full."""
     begin = time.monotonic()
     process = program(MANY, "50000", ring_max_records=1024).only
     assert time.monotonic() - begin < 20
@@ -142,7 +146,12 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         pytest.skip("making a small file system needs root")
     place = tmp_path / "disk"
     place.mkdir()
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(place)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(place)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if done.returncode:
         pytest.skip(f"can't mount a small file system here: {done.stderr.strip()}")
     yield place
@@ -166,7 +175,12 @@ def test_full_disk(program: Any, small_disk: Path) -> None:
     program.folder = small_disk / "session"
     process = program(FULL, policy=L.POLICY_DROP).only
     assert program.stdout == "done\n" and program.stderr == ""
-    lost = process.header["lost_names"] + process.header["lost_threads"] + process.header["lost_records"] + process.dropped
+    lost = (
+        process.header["lost_names"]
+        + process.header["lost_threads"]
+        + process.header["lost_records"]
+        + process.dropped
+    )
     assert lost > 0 and process.records
 
 
@@ -175,7 +189,9 @@ def test_full_disk_before_the_start(program: Any, small_disk: Path) -> None:
     program.create()
     free = os.statvfs(small_disk).f_bavail * os.statvfs(small_disk).f_frsize
     (small_disk / "ballast").write_bytes(bytes(max(0, free - 8192)))
-    with program.start("import topstx\nwith topstx.annotate('a'): topstx.mark('b')\nprint('done')") as process:
+    with program.start(
+        "import topstx\nwith topstx.annotate('a'): topstx.mark('b')\nprint('done')"
+    ) as process:
         assert process.communicate(timeout=60) == ("done\n", "") and process.returncode == 0
 
 
@@ -193,7 +209,8 @@ def test_file_size_limit(program: Any) -> None:
 def test_folder_gone(program: Any) -> None:
     program.create(policy=L.POLICY_DROP)
     with program.start("""
-        import os, shutil, threading, topstx
+        import os, shutil, threading, warnings, topstx
+        warnings.simplefilter("ignore")  # newer Pythons warn of forks beside threads
         topstx.mark("before")
         shutil.rmtree(os.environ["TOPSTX_SESSION"])
         for n in range(20000): topstx.mark(f"m {n}")

@@ -14,9 +14,10 @@ from topstx.recorder.values import COLORS, color_argb, json_text, plain
 @pytest.mark.parametrize(
     ("color", "argb"),
     [
-        ("blue", 0xFF0000FF), (" Blue ", 0xFF0000FF), ("rapids", 0xFF7400FF), ("#f00", 0xFFFF0000), ("#123456", 0xFF123456),
-        ("#80123456", 0x80123456), ("0x123456", 0xFF123456), (0x123456, 0xFF123456), (0x7F123456, 0x7F123456), (0, 0xFF000000),
-        ("123456", 0), ("#12345", 0), ("#gggggg", 0), ("", 0), (None, 0), (1.5, 0), ((1, 2), 0), (-1, 0xFFFFFFFF),
+        ("blue", 0xFF0000FF), (" Blue ", 0xFF0000FF), ("rapids", 0xFF7400FF), ("#f00", 0xFFFF0000),
+        ("#123456", 0xFF123456), ("#80123456", 0x80123456), ("0x123456", 0xFF123456), (0x123456, 0xFF123456),
+        (0x7F123456, 0x7F123456), (0, 0xFF000000), (-1, 0xFFFFFFFF),
+        ("123456", 0), ("#12345", 0), ("#gggggg", 0), ("", 0), (None, 0), (1.5, 0), ((1, 2), 0),
     ],
 )  # fmt: skip
 def test_colors(color: object, argb: int) -> None:
@@ -33,7 +34,9 @@ def test_any_color_is_a_number(color: object) -> None:
     assert 0 <= color_argb(color) <= 0xFFFFFFFF
 
 
-@given(st.dictionaries(st.text(), st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists)))
+@given(
+    st.dictionaries(st.text(), st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists))
+)
 def test_json_round_trip(payload: dict[object, object]) -> None:
     text = json_text(payload)
     assert text is not None and json.loads(text) == payload

@@ -1,4 +1,5 @@
-"""TopsTX: annotations for programs. Ranges, marks and counters, recorded when a profiler listens and nearly free when none does.
+"""TopsTX: annotations for programs. Ranges, marks and counters, recorded when a profiler listens and nearly
+free when none does.
 
     import topstx
 
@@ -14,18 +15,19 @@
     io = topstx.get_domain("io")               # a group of its own
     io.push_range("read"); io.pop_range()
 
-Record with `topsprof run -- python program.py`, or with `topstx.capture()` from within. Arguments are nvtx's; the spellings
-`range_push`, `range_pop`, `range_start`, `range_end` work too. TOPSTX_DISABLE=1 in the environment turns everything into no-ops.
-No call raises because recording fails, and nothing that a call returns should steer the program.
+Record with `topsprof run -- python program.py`, or with `topstx.capture()` from within. Arguments are
+nvtx's; the spellings `range_push`, `range_pop`, `range_start`, `range_end` work too. TOPSTX_DISABLE=1 in
+the environment turns everything into no-ops. No call raises because recording fails, and nothing that a
+call returns should steer the program.
 """
 
 from __future__ import annotations
 
 import os
 
+from topstx import _version
 from topstx._backend import choose as _choose
 from topstx._process import Follower as _Follower
-from topstx._version import VERSION as __version__
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,6 +58,7 @@ __all__ = [
     "start_range",
 ]
 
+__version__ = _version.VERSION
 _recorder, _reason = _choose()
 _disabled = _reason == "TOPSTX_DISABLE is set"
 _follower = _Follower(_recorder, _reason)
@@ -92,11 +95,12 @@ def include_dir() -> str:
 def capture(output: str | os.PathLike[str] | None = None) -> AbstractContextManager[Path | None]:
     """Record this process and its children for the length of a `with` block, which gets the session's path.
 
-    `output` names the session folder (".topsprof" is appended where missing), by default the lowest free reportN.topsprof. Inside a
-    session that is being recorded already the block belongs to that one. With TOPSTX_DISABLE nothing is recorded and the
-    block gets None.
+    `output` names the session folder (".topsprof" is appended where missing), by default the lowest free
+    reportN.topsprof. Inside a session that is being recorded already the block belongs to that one. With
+    TOPSTX_DISABLE nothing is recorded and the block gets None.
 
-    Raises FileExistsError when the folder exists, RuntimeError when tops-kit is missing or its collector doesn't start.
+    Raises FileExistsError when the folder exists, RuntimeError when tops-kit is missing or its collector
+    doesn't start.
     """
     from topstx._capture import capture as block
 

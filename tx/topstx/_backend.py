@@ -27,8 +27,8 @@ def _off(reason: str, *, told: bool) -> tuple[Backend, str]:
 def choose() -> tuple[Backend, str]:
     """The back end, and why it is not the C extension or is off ("" when neither).
 
-    TOPSTX_DISABLE turns all off; TOPSKIT_PURE=1 takes the twin; TOPSKIT_REQUIRE_C=1 raises ImportError where the extension can't be
-    imported (a build that must not fall back unseen).
+    TOPSTX_DISABLE turns all off; TOPSKIT_PURE=1 takes the twin; TOPSKIT_REQUIRE_C=1 raises ImportError
+    where the extension can't be imported (a build that must not fall back unseen).
     """
     if "t" in getattr(sys, "abiflags", ""):
         return _off("nothing is recorded: free-threaded builds of Python are not supported", told=True)
@@ -54,7 +54,7 @@ def choose() -> tuple[Backend, str]:
     try:
         from topstx.recorder import twin
 
-        backend: Backend = twin
+        backend: Backend = twin  # type: ignore[assignment]  # its classes take narrower types
     except ImportError as error:
         return _off(f"nothing is recorded: {reason}; {error}", told=True)
     return backend, reason

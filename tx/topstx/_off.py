@@ -1,4 +1,6 @@
-"""The names of topstx when nothing can be recorded: TOPSTX_DISABLE, or a Python that no back end serves. They do nothing."""
+"""The names of topstx when nothing can be recorded: TOPSTX_DISABLE, or a Python that no back end serves.
+They do nothing.
+"""
 
 from __future__ import annotations
 

@@ -25,7 +25,9 @@ class Follower:
         self._hooked = False
 
     def enter(self, folder: str) -> bool:
-        """Attach to the session in `folder`. False when it is none or can't be written; nothing is recorded then."""
+        """Attach to the session in `folder`. False when it is none or can't be written; nothing is recorded
+        then.
+        """
         if not self._backend.attach(folder):
             return False
         self._describe()
@@ -37,7 +39,9 @@ class Follower:
         return True
 
     def _describe(self) -> None:
-        """PROCESS entries. In a fork child they also make its files, so that a child that records nothing is known as well."""
+        """PROCESS entries. In a fork child they also make its files, so that a child that records nothing
+        is known as well.
+        """
         backend = self._backend
         if backend.session() is None:
             return
@@ -52,7 +56,9 @@ class Follower:
             backend.process_entry("backend_reason", self._reason)
 
     def _follow_exit(self) -> None:
-        """Note the code of `os._exit` (the end of multiprocessing's children) and the exec that replaces a process."""
+        """Note the code of `os._exit` (the end of multiprocessing's children) and the exec that replaces a
+        process.
+        """
         backend = self._backend
         leave, execv, execve = os._exit, os.execv, os.execve
 

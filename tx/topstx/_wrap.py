@@ -1,21 +1,22 @@
-"""Decorated generator, coroutine and async generator functions: one range from the first step to the end of each call.
+"""Decorated generator, coroutine and async generator functions: one range from the first step to the end of
+each call.
 
-The wrappers are functions of the same kind, so `inspect` and frameworks see what they expect. Each call enters a range object of its own,
-which closes what it opened however calls interleave.
+The wrappers are functions of the same kind, so `inspect` and frameworks see what they expect. Each call
+enters a range object of its own, which closes what it opened however calls interleave.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import AsyncGenerator, Callable, Generator
-from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_ITERABLE_COROUTINE
 from typing import Any
 
 from topstx.recorder.interface import Annotate
 
 
 def wrap(func: Callable[..., Any], make: Callable[[], Annotate]) -> Callable[..., Any]:
-    """`func`, a generator, coroutine or async generator function, with a range of `make()` around each call."""
+    """`func`, a generator, coroutine or async generator function; a range of `make()` is around each call."""
     flags = func.__code__.co_flags
     if flags & CO_ASYNC_GENERATOR:
         return _async_generator(func, make)
@@ -30,8 +31,9 @@ def _generator(func: Callable[..., Any], make: Callable[[], Annotate]) -> Callab
         with make():
             return (yield from func(*args, **kwargs))
 
-    wrapper.__code__ = wrapper.__code__.replace(
-        co_flags=wrapper.__code__.co_flags | (func.__code__.co_flags & 0x100)  # CO_ITERABLE_COROUTINE of types.coroutine
+    made: Any = wrapper  # what types.coroutine decorated stays awaitable
+    made.__code__ = made.__code__.replace(
+        co_flags=made.__code__.co_flags | (func.__code__.co_flags & CO_ITERABLE_COROUTINE)
     )
     return wrapper
 

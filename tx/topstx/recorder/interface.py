@@ -1,39 +1,52 @@
-"""What a recorder back end (`_crec` in C, `twin` in Python) offers. Both have the same tests; `topstx` re-exports the names.
+"""What a recorder back end (`_crec` in C, `twin` in Python) offers. Both have the same tests; `topstx`
+re-exports the names.
 
 Rules that hold for every function here
-- Nothing raises because recording fails: a full disk, a removed folder or too many names drop and count (see the
-  `lost_*` fields of topstx_names_header and `dropped` of a ring). Wrong argument *types* never raise either:
-  a message that is no str is recorded as str(message); a payload of another type as its repr.
+- Nothing raises because recording fails: a full disk, a removed folder or too many names drop and count
+  (see the `lost_*` fields of topstx_names_header and `dropped` of a ring). Wrong argument *types* never
+  raise either: a message that is no str is recorded as str(message); a payload of another type as its
+  repr.
 - While control.recording is off, or no session is attached, each call does nothing but look at that switch.
-- What a call returns never steers the program: push, pop, mark return None; `start_range` returns an int that is only good
-  for `end_range` (0 when nothing was recorded; `end_range(0)` and `end_range(None)` do nothing).
-- `domain` is None (the default domain), a str, or a Domain. `category` is None, a str or an int. `color` is None, a name
-  ("blue"), "#rrggbb"/"#aarrggbb"/"#rgb", or an int 0xAARRGGBB (0xRRGGBB gets alpha 0xFF). An unknown colour is no colour.
-- A payload is an int (64 bits; a wider one becomes a str), float, bool (as int), str, bytes/bytearray, or dict (as JSON text).
+- What a call returns never steers the program: push, pop, mark return None; `start_range` returns an int
+  that is only good for `end_range` (0 when nothing was recorded; `end_range(0)` and `end_range(None)` do
+  nothing).
+- `domain` is None (the default domain), a str, or a Domain. `category` is None, a str or an int. `color`
+  is None, a name ("blue"), "#rrggbb"/"#aarrggbb"/"#rgb", or an int 0xAARRGGBB (0xRRGGBB gets alpha
+  0xFF). An unknown colour is no colour.
+- A payload is an int (64 bits; a wider one becomes a str), float, bool (as int), str, bytes/bytearray,
+  or dict (as JSON text).
 
 Ranges
-- An open range belongs to (thread, context), context being the identity of the current contextvars.Context: asyncio tasks
-  of one thread never mix. `pop_range` closes the innermost range that was *pushed* in the same domain by the same thread in the
-  same context (else one pushed outside any context); it never closes one that `annotate` opened. None left: `unbalanced` counts.
-- `task` of a record is 0 for the first context that a thread records in and for no context; else a nonzero 32-bit id of the context.
+- An open range belongs to (thread, context), context being the identity of the current
+  contextvars.Context: asyncio tasks of one thread never mix. `pop_range` closes the innermost range that
+  was *pushed* in the same domain by the same thread in the same context (else one pushed outside any
+  context); it never closes one that `annotate` opened. None left: `unbalanced` counts.
+- `task` of a record is 0 for the first context that a thread records in and for no context; else a
+  nonzero 32-bit id of the context.
 - `depth` is the number of open ranges (pushed or annotated) of the same thread and context at the begin.
-- A range that began while recording was on is recorded at its end although recording went off meanwhile. Pushes made while
-  recording is off and their pops cancel out: they close nothing that was pushed before.
-- `annotate` objects close the very slot they opened, in any order, in any thread or task (a finish in another thread goes to the
-  shared ring). An `annotate` object may be entered again while open (recursion, threads): each entry has its own slot.
-  `__exit__` with an exception sets TOPSTX_FLAG_ERROR and MORE_ERROR (type name, no module), and returns None. GeneratorExit is no error.
+- A range that began while recording was on is recorded at its end although recording went off meanwhile.
+  Pushes made while recording is off and their pops cancel out: they close nothing that was pushed
+  before.
+- `annotate` objects close the very slot they opened, in any order, in any thread or task (a finish in
+  another thread goes to the shared ring). An `annotate` object may be entered again while open
+  (recursion, threads): each entry has its own slot. `__exit__` with an exception sets TOPSTX_FLAG_ERROR
+  and MORE_ERROR (type name, no module), and returns None. GeneratorExit is no error.
   `contextlib.ExitStack` calls `type(x).__enter__(x)`: that works as well.
-- Arguments are checked alike while recording is on and off: an unknown keyword or one too many is a TypeError always.
-- start/end ranges live in the process's shared ring (`ring_header.shared == 1`), a THREAD record before each change of thread there;
-  the record's thread is the one that began it, MORE_END_TID the one that ended it when it differs.
-- Armed recording (control.recording == ARMED): a range whose message equals capture_name, in domain capture_domain, switches
-  recording on and, at its end, does what control.capture_end says.
-- Domains filtered out by control.domain_include/_exclude record nothing. There the default domain is called "default".
+- Arguments are checked alike while recording is on and off: an unknown keyword or one too many is a
+  TypeError always.
+- start/end ranges live in the process's shared ring (`ring_header.shared == 1`), a THREAD record before
+  each change of thread there; the record's thread is the one that began it, MORE_END_TID the one that
+  ended it when it differs.
+- Armed recording (control.recording == ARMED): a range whose message equals capture_name, in domain
+  capture_domain, switches recording on and, at its end, does what control.capture_end says.
+- Domains filtered out by control.domain_include/_exclude record nothing. There the default domain is
+  called "default".
 
 Life of a process
-- `attach` opens the session, writes the names file with PROCESS entries, and arranges for fork (a child gets a new serial, a names
-  file that starts at (parent serial, parent's count), no rings, no open ranges), for the end of a thread (ring -> IDLE, back
-  to a pool of the process) and for exit (exit_status by note_exit; rings -> RETIRED).
+- `attach` opens the session, writes the names file with PROCESS entries, and arranges for fork (a child
+  gets a new serial, a names file that starts at (parent serial, parent's count), no rings, no open
+  ranges), for the end of a thread (ring -> IDLE, back to a pool of the process) and for exit
+  (exit_status by note_exit; rings -> RETIRED).
 - The header's `backend` says who wrote the file.
 """
 
@@ -48,9 +61,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Annotate(Protocol):
     """`annotate(message, color, domain, category, payload)`: a context manager, and a decorator.
 
-    As a decorator without a message it takes the function's `__qualname__`. It calls `topstx._wrap.wrap(func, make)` for generator
-    functions, coroutine functions and async generator functions, with `make() -> Annotate` a fresh object per call; a
-    plain function gets the back end's own fast wrapper. `staticmethod` and `classmethod` objects are unwrapped and rewrapped.
+    As a decorator without a message it takes the function's `__qualname__`. It calls
+    `topstx._wrap.wrap(func, make)` for generator functions, coroutine functions and async generator
+    functions, with `make() -> Annotate` a fresh object per call; a plain function gets the back end's
+    own fast wrapper. `staticmethod` and `classmethod` objects are unwrapped and rewrapped.
     """
 
     def __init__(
@@ -76,7 +90,9 @@ class Counter(Protocol):
 
 
 class Domain(Protocol):
-    """One domain; `get_domain(name)` returns the same object each time. `get_domain(None)` is the default one (name "")."""
+    """One domain; `get_domain(name)` returns the same object each time. `get_domain(None)` is the default
+    one (name "").
+    """
 
     name: str
 
@@ -101,8 +117,14 @@ class Domain(Protocol):
         ...
 
     def get_category_id(self, name: str) -> int:
-        """A number for the category `name` in this domain, usable as `category`: 1, 2, ... in order of first use."""
+        """A number for the category `name` in this domain, usable as `category`: 1, 2, ... in order of
+        first use.
+        """
         ...
+
+
+DomainType = Domain  # inside Backend those names are its own attributes
+CounterType = Counter
 
 
 class Backend(Protocol):
@@ -110,8 +132,8 @@ class Backend(Protocol):
 
     NAME: str  # "c" or "twin"
     annotate: type[Annotate]
-    Domain: type[Domain]
-    Counter: type[Counter]
+    Domain: type[DomainType]
+    Counter: type[CounterType]
 
     def push_range(
         self,
@@ -139,25 +161,28 @@ class Backend(Protocol):
         payload: object = None,
     ) -> int: ...
     def end_range(self, range_id: int | None) -> None: ...
-    def get_domain(self, name: str | None = None) -> Domain: ...
-    def counter(self, name: str, unit: str = "", domain: object = None) -> Counter: ...
+    def get_domain(self, name: str | None = None) -> DomainType: ...
+    def counter(self, name: str, unit: str = "", domain: object = None) -> CounterType: ...
     def set_thread_name(self, name: str, tid: int = 0) -> None:
         """THREAD entry for kernel thread `tid` (0: the calling one)."""
         ...
 
     def process_entry(self, key: str, value: str) -> None:
-        """PROCESS entry; topstx writes argv, executable, cwd, python, name, backend_reason through it, also in fork children."""
+        """PROCESS entry; topstx writes argv, executable, cwd, python, name, backend_reason through it, also
+        in fork children.
+        """
         ...
 
     def attach(self, folder: str) -> bool:
-        """Attach to the session being recorded in `folder`. False when it has no valid `control` or can't be written.
+        """Attach to the session being recorded in `folder`. False when it has no valid `control` or can't
+        be written.
 
         A second call with another folder leaves the first one in order. Never raises.
         """
         ...
 
     def detach(self) -> None:
-        """Leave the session in order: open ranges stay open (unfinished), rings become RETIRED, end_tick is set."""
+        """Leave the session in order: open ranges stay (unfinished), rings are RETIRED, end_tick is set."""
         ...
 
     def session(self) -> str | None:
@@ -169,5 +194,7 @@ class Backend(Protocol):
         ...
 
     def note_exit(self, known: int, status: int) -> None:
-        """Store exit_known and exit_status: (1, status) before exit, (2, 0) before exec, (0, 0) when the exec failed."""
+        """Store exit_known and exit_status: (1, status) before exit, (2, 0) before exec, (0, 0) when the
+        exec failed.
+        """
         ...

@@ -1,7 +1,9 @@
-"""The facts of topstx_layout.h for Python: struct formats, offsets and constants. A test compares them with the C header.
+"""The facts of topstx_layout.h for Python: struct formats, offsets and constants. A test compares them with
+the C header.
 
-`*_FORMAT` are formats for `struct` (little-endian, no padding but what they spell); `*_FIELDS` are the fields' names in order, without the
-padding. `CONTROL_OFFSET["recording"]` and its siblings are byte offsets of single fields from the begin of the file.
+`*_FORMAT` are formats for `struct` (little-endian, no padding but what they spell); `*_FIELDS` are the
+fields' names in order, without the padding. `CONTROL_OFFSET["recording"]` and its siblings are byte
+offsets of single fields from the begin of the file.
 """
 
 from __future__ import annotations
@@ -16,9 +18,19 @@ POLICY_BLOCK, POLICY_DROP = 0, 1
 CAPTURE_END_NONE, CAPTURE_END_STOP, CAPTURE_END_STOP_SHUTDOWN, CAPTURE_END_REPEAT = 0, 1, 2, 3
 CLOCK_MONOTONIC, CLOCK_TSC = 0, 1
 RING_BUILDING, RING_LIVE, RING_SUPERSEDED, RING_IDLE, RING_RETIRED = 0, 1, 2, 3, 4
-KIND_NONE, KIND_RANGE, KIND_MARK, KIND_COUNTER, KIND_THREAD, KIND_THREAD_END, KIND_OVERHEAD, KIND_MORE = range(8)
+KIND_NONE, KIND_RANGE, KIND_MARK, KIND_COUNTER, KIND_THREAD, KIND_THREAD_END, KIND_OVERHEAD, KIND_MORE = (
+    range(8)
+)
 KIND_TABLE_FIRST = 16
-FLAG_ERROR, FLAG_UNFINISHED, FLAG_MORE, FLAG_START_END, FLAG_TRUNCATED, FLAG_CAPTURE, FLAG_PUSHED = 1, 2, 4, 8, 16, 32, 64
+FLAG_ERROR, FLAG_UNFINISHED, FLAG_MORE, FLAG_START_END, FLAG_TRUNCATED, FLAG_CAPTURE, FLAG_PUSHED = (
+    1,
+    2,
+    4,
+    8,
+    16,
+    32,
+    64,
+)
 MORE_INT, MORE_FLOAT, MORE_STR, MORE_BYTES, MORE_JSON, MORE_END_TID, MORE_ERROR, MORE_BODY = range(1, 9)
 PAYLOAD_MAX = 16384
 MORE_DATA = 30
@@ -30,46 +42,50 @@ ENTRY_NAME, ENTRY_DOMAIN, ENTRY_CATEGORY, ENTRY_ATTR, ENTRY_THREAD, ENTRY_COUNTE
 
 CONTROL_MAGIC = b"TOPSCTL1"
 CONTROL_FORMAT = "<8s5IIQQQ4I512s256s1024s1024s"
-CONTROL_FIELDS = (
-    "magic layout_version policy recording clock ring_initial_bytes ring_max_records process_max_bytes heartbeat_ns "
-    "collector_pid capture_end capture_repeats capture_count shutdown_request capture_name capture_domain domain_include "
-    "domain_exclude"
-).split()
+CONTROL_FIELDS = [
+    "magic", "layout_version", "policy", "recording", "clock", "ring_initial_bytes", "ring_max_records",
+    "process_max_bytes", "heartbeat_ns", "collector_pid", "capture_end", "capture_repeats",
+    "capture_count", "shutdown_request", "capture_name", "capture_domain", "domain_include",
+    "domain_exclude",
+]  # fmt: skip
 CONTROL_BYTES = PAGE
 
 RING_MAGIC = b"TOPSRNG1"
 RING_FORMAT = "<8sIIQQQIIQQQQQ40xQQQQQII80xQ56x"
-RING_FIELDS = (
-    "magic layout_version clock process_serial ring_serial predecessor pid shared open_offset open_capacity "
-    "record_offset record_capacity file_bytes head dropped blocked_ns unbalanced last_tick state tid tail"
-).split()
+RING_FIELDS = [
+    "magic", "layout_version", "clock", "process_serial", "ring_serial", "predecessor", "pid", "shared",
+    "open_offset", "open_capacity", "record_offset", "record_capacity", "file_bytes", "head", "dropped",
+    "blocked_ns", "unbalanced", "last_tick", "state", "tid", "tail",
+]  # fmt: skip
 RING_HEADER_BYTES = 320
 
 OPEN_FORMAT = "<QQIIIIHBBIII16s"
-OPEN_FIELDS = (
-    "begin_tick context name attr tid task depth kind flags next_free previous following payload"
-).split()
+OPEN_FIELDS = [
+    "begin_tick", "context", "name", "attr", "tid", "task", "depth", "kind", "flags", "next_free",
+    "previous", "following", "payload",
+]  # fmt: skip
 OPEN_BYTES = 64
 
 RECORD_FORMAT = "<QQIIIHBB"
-RECORD_FIELDS = "begin_tick end_tick name task attr depth kind flags".split()
+RECORD_FIELDS = ["begin_tick", "end_tick", "name", "task", "attr", "depth", "kind", "flags"]
 RECORD_BYTES = 32
 
 MORE_FORMAT = "<30sBB"
-MORE_FIELDS = "data kind used".split()
+MORE_FIELDS = ["data", "kind", "used"]
 
 NAMES_MAGIC = b"TOPSNAM1"
 NAMES_FORMAT = "<8sIIQQIIIIQQQQQIIiIQQQQ"
-NAMES_FIELDS = (
-    "magic layout_version backend process_serial parent_serial parent_count pid parent_pid clock start_tick "
-    "start_monotonic_ns start_realtime_ns proc_start committed_bytes next_id exit_known exit_status too_many end_tick "
-    "lost_threads lost_records lost_names"
-).split()
+NAMES_FIELDS = [
+    "magic", "layout_version", "backend", "process_serial", "parent_serial", "parent_count", "pid",
+    "parent_pid", "clock", "start_tick", "start_monotonic_ns", "start_realtime_ns", "proc_start",
+    "committed_bytes", "next_id", "exit_known", "exit_status", "too_many", "end_tick", "lost_threads",
+    "lost_records", "lost_names",
+]  # fmt: skip
 NAMES_HEADER_BYTES = 136
 NAMES_ENTRIES_OFFSET = PAGE
 
 ENTRY_FORMAT = "<IHHII"
-ENTRY_FIELDS = "bytes kind reserved id body_bytes".split()
+ENTRY_FIELDS = ["bytes", "kind", "reserved", "id", "body_bytes"]
 ENTRY_BYTES = 16
 
 
