@@ -71,9 +71,17 @@ def _source_hash() -> str:
 
 
 def wanted(environ: Mapping[str, str] = os.environ) -> list[str]:
-    """Pythons that met no extension of theirs in an earlier run; each is named once."""
+    """Pythons that met no extension of theirs in an earlier run; each is named once.
+
+    Also makes the folder in which the next ones can leave word.
+    """
     found: list[str] = []
-    for marker in cache_folder(environ).glob("wanted*"):
+    folder = cache_folder(environ)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError:
+        return found  # no cache here: other Pythons use the twin, as doctor says
+    for marker in folder.glob("wanted*"):
         try:
             found.append(marker.read_text(encoding="utf-8"))
             marker.unlink()
