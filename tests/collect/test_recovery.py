@@ -8,7 +8,7 @@ import os
 import struct
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from topstx.recorder import layout
 
-from tops_kit.collect import backend, collector, control, finishing, journal, rings, state, writing
+from tops_kit.collect import backend, collector, control, finishing, journal, rings, state, sweeping, writing
 from tops_kit.collect.recovery import recover
 from tops_kit.errors import SessionError
 from tops_kit.session import Session, SessionWriter
@@ -45,6 +45,20 @@ class _Inline:
 
     def submit(self, part: Any, clock: Any) -> None:
         self._part_writer.write(part, clock)
+
+    def stop(self) -> None:
+        pass
+
+
+class _InlineSweeper:
+    """Stands for the thread that deletes files."""
+
+    def __init__(self) -> None:
+        self.pending: set[str] = set()
+
+    def remove(self, paths: Iterable[Path]) -> None:
+        for path in paths:
+            path.unlink(missing_ok=True)
 
     def stop(self) -> None:
         pass
@@ -81,7 +95,7 @@ def dying_at(step: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         wrap(rings.Ring, "mark_open_taken")
         wrap(state.State, "save")
         wrap(Path, "unlink")
-        wrap(finishing.shutil, "rmtree")
+        wrap(sweeping.shutil, "rmtree")
         yield taken
 
 
@@ -95,6 +109,7 @@ def new_collector(folder: Path) -> collector.Collector:
 def inline(made: collector.Collector) -> collector.Collector:
     made.writing.stop()
     made.writing = _Inline(made.part_writer)  # type: ignore[assignment]
+    made.sweeper = _InlineSweeper()  # type: ignore[assignment]
     return made
 
 
@@ -197,6 +212,7 @@ def test_a_recovery_that_is_killed_can_be_repeated(
     monkeypatch.setattr(
         "tops_kit.collect.collector.WritingThread", lambda part_writer, *_: _Inline(part_writer)
     )
+    monkeypatch.setattr("tops_kit.collect.collector.Sweeper", _InlineSweeper)
     for step in range(1, 200):
         folder = tmp_path / f"r{step}"
         (folder / "rings").mkdir(parents=True)

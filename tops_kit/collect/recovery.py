@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from topstx.recorder import layout
 
-from tops_kit.collect import finishing, journal, state
+from tops_kit.collect import finishing, journal, state, sweeping
 from tops_kit.collect import journal_format as jf
 from tops_kit.collect.backend import Loops, load
 from tops_kit.collect.clock import ClockFile, ClockTable, take_anchor
@@ -35,6 +35,7 @@ def recover(folder: str | Path) -> list[str]:
     if not (folder / FILE).exists():
         if not folder.is_dir():
             raise SessionError(f"{folder} does not exist; give a session folder")
+        sweeping.remove_trash(folder)
         return []
     if not (folder / "session.json").exists():
         raise SessionError(f"{folder} was never recorded to (it has no session.json); delete it")
@@ -96,6 +97,7 @@ def _collector(folder: Path, writer: SessionWriter) -> Collector:
         if row is not None:
             row.threads[thread["thread_id"]] = [thread["start_ns"], thread["end_ns"]]
     collector.discovery.skip = set(left.rings_done)
+    collector.sweeper.remove(folder / "rings" / name for name in left.rings_done)
     collector.discovery.resume = _positions(parts)
     open_taken = {(b.process, b.ring) for part in parts for b in part.blocks() if b.kind == jf.BLOCK_OPEN}
     collector.discovery.look(force=True, last=True)
