@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
-import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Final
@@ -121,10 +120,18 @@ class Supervisor:
                 return
             if not os.WIFSTOPPED(status):
                 self.status = status
-            elif os.WSTOPSIG(status) in _TERMINAL_STOPS:
+            elif os.WSTOPSIG(status) in _TERMINAL_STOPS and _has_terminal():
                 # a shell has to see us stopped too, or it would wait on; `fg` continues the whole group
                 os.kill(os.getpid(), signal.SIGSTOP)
-                time.sleep(0)
+
+
+def _has_terminal() -> bool:
+    """Whether we belong to a terminal, so that there is someone to continue us."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
 
 
 def exit_code(status: int) -> int:
