@@ -151,3 +151,13 @@ def test_a_flush_can_sort_at_once(
             writer.flush(level="best")
     assert Session.open(tmp_path / "a.topsprof").indexed
     assert len(rows_of(tmp_path / "a.topsprof")) == 60
+
+
+def test_as_a_command(make_session: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = make_session(segments=2, calls=5)
+    assert compaction.main([str(path), "--live"]) == 0
+    assert not Session.open(path).indexed
+    assert compaction.main([str(path)]) == 0
+    assert Session.open(path).indexed
+    assert compaction.main([str(tmp_path / "absent")]) == 2
+    assert capsys.readouterr().err.count("\n") == 1

@@ -109,6 +109,14 @@ def test_a_folder_with_other_things_of_a_recording_becomes_the_session(tmp_path:
     (tmp_path / "a.topsprof" / "rings").mkdir(parents=True)
     SessionWriter.create(tmp_path / "a.topsprof").close()
     assert (tmp_path / "a.topsprof" / "rings").is_dir()
+    (tmp_path / "documents").mkdir()
+    SessionWriter.create(tmp_path / "documents").close()  # an empty folder is fine
+    (tmp_path / "pictures").mkdir()
+    (tmp_path / "pictures" / "cat.jpg").write_text("cat")
+    for overwrite in (False, True):
+        with pytest.raises(SessionError, match="folder of other things"):
+            SessionWriter.create(tmp_path / "pictures", overwrite=overwrite)
+    assert [entry.name for entry in (tmp_path / "pictures").iterdir()] == ["cat.jpg"]
 
 
 def test_one_writer_at_a_time(tmp_path: Path) -> None:

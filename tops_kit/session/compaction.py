@@ -226,8 +226,6 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("session", type=Path, help="session folder")
     parser.add_argument("--live", action="store_true", help="merge only what fills whole segments")
     options = parser.parse_args(argv)
-    with contextlib.suppress(AttributeError, OSError):
-        os.nice(10)
     try:
         compact(options.session, live=options.live)
     except UserError as error:
@@ -237,4 +235,6 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    with contextlib.suppress(AttributeError, OSError):  # Windows has no such call
+        os.nice(10)
     sys.exit(main())

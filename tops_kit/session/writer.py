@@ -22,6 +22,8 @@ from tops_kit.session.segment import SEGMENTS, SegmentData, segment_order, write
 
 FLUSH_ROWS = 1 << 20
 FLUSH_BYTES = 256 << 20
+# A folder without a manifest that has one of these is a session that is about to begin.
+_OF_A_RECORDING = {"control", "rings", "names", SEGMENTS, WRITER_LOCK}
 
 
 class _Buffer:
@@ -258,6 +260,10 @@ def _make_way(path: Path, overwrite: bool) -> None:
             raise SessionError(f"{path} exists; choose another name, or overwrite it (--force-overwrite)")
         _writer_lock(path).release()
         shutil.rmtree(path)
+        return
+    found = {entry.name for entry in path.iterdir()}
+    if found and not found & _OF_A_RECORDING:
+        raise SessionError(f"{path} is a folder of other things; choose another name")
 
 
 def _writer_lock(path: Path) -> FolderLock:
