@@ -373,7 +373,7 @@ class Engine:
                 "series": self.strings.names(series),
                 "value": batch.column("series_values")[chosen],
                 "domain": self.strings.names(batch.column("cat")[rows], ""),
-                "args": Rows(batch, rows, self.strings).args({}),
+                "args": Rows(batch, rows, self.strings).args(self._flavour.keys),
             },
         )
         self._tally.written(len(rows))

@@ -153,13 +153,14 @@ class Rows:
         ]
         if not pieces:
             return rest
-        inner = pc.utf8_slice_codeunits(rest, 1, -1)
-        joined = pc.binary_join_element_wise(inner, *pieces, ",", null_handling="skip")
-        objects = pc.binary_join_element_wise("{", joined, "}", "")
+        inner = pc.binary_join_element_wise(",", pc.utf8_slice_codeunits(rest, 1, -1), "")
+        members = [pc.coalesce(text, "") for text in (inner, *pieces)]  # each with a comma before it
+        joined = pc.binary_join_element_wise(*members, "")
+        objects = pc.binary_join_element_wise("{", pc.utf8_slice_codeunits(joined, 1), "}", "")
         return pc.if_else(pc.equal(joined, ""), pa.scalar(None, pa.string()), objects)
 
     def _piece(self, key: str, kind: str) -> Any:
-        """`"key":value` for the rows that have it; None when none has."""
+        """`,"key":value` for the rows that have it; None when none has."""
         if kind == "x":
             values, there = self.batch.triples(key, self.at)
             if not there.any():
@@ -174,7 +175,7 @@ class Rows:
             else:
                 texts = self.mapped(np.where(there, values, -1), json.dumps if kind == "s" else _json_text)
                 texts = texts.dictionary_decode()
-        texts = pc.binary_join_element_wise(json.dumps(key) + ":", texts, "")
+        texts = pc.binary_join_element_wise(f",{json.dumps(key)}:", texts, "")
         return pc.if_else(pa.array(there), texts, pa.scalar(None, pa.string()))
 
 

@@ -212,7 +212,7 @@ class Scanner:
                 if self._final and (message.startswith("Unterminated string") or found >= len(text)):
                     raise _MoreError from None
                 raise _BadError from None
-            if end >= len(text) and not self._final and isinstance(value, Raw):
+            if isinstance(value, Raw) and not self._final and not text[end : end + _NEAR].strip(".eE+-"):
                 raise _MoreError
             for _ in range(nans):
                 self._maybe("not_a_number", at)

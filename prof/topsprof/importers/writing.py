@@ -14,7 +14,7 @@ FLUSH_ROWS = 800_000
 """Rows of one table that make a segment: below the number at which the writer would flush by itself,
 unsorted.
 """
-FLUSH_BYTES = 400 << 20
+FLUSH_BYTES = 256 << 20
 
 
 class Stage:
