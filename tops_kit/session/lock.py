@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import importlib
 import os
+import time
 from pathlib import Path
 from typing import Any
+
+
+_TRIES = 5
+_PROBE_S = 0.01
 
 
 class FolderLock:
@@ -22,9 +27,13 @@ class FolderLock:
         self._descriptor: int | None = None
 
     def acquire(self) -> bool:
-        """Take the lock without waiting. Raises OSError when the file can't be made."""
+        """Take the lock without waiting for its holder. Raises OSError when the file can't be made."""
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
-        if not _try_lock(descriptor):
+        for _ in range(_TRIES):
+            if _try_lock(descriptor):
+                break
+            time.sleep(_PROBE_S)  # `locked` of another process holds it for a moment
+        else:
             os.close(descriptor)
             return False
         self._descriptor = descriptor
