@@ -76,3 +76,20 @@ def test_open_ranges_come_in_order_of_their_begin(fake_process: Callable[..., An
     ends = records["end"][records["kind"] == range_].tolist()
     assert ends == [250, 250, 300]  # never before its begin
     assert (records["flags"][records["kind"] == range_] & layout.FLAG_UNFINISHED).all()
+
+
+@pytest.mark.parametrize("more", [b"", b"\x03\x20\x00" + b"x" * 32], ids=["plain", "with a payload"])
+@pytest.mark.parametrize("consumed", [False, True])
+def test_a_range_whose_record_is_out_is_not_open(
+    fake_process: Callable[..., Any], more: bytes, consumed: bool
+) -> None:
+    """A kill between the record and the clearing of the open slot leaves both; the record counts."""
+    ring = fake_process().ring(capacity=8)
+    ring.open(0, 100, 1)
+    ring.open(1, 200, 2)
+    ring.open(2, 200, 3)
+    ring.record(200, 250, 2, more=more)
+    if consumed:
+        ring.set("tail", ring.head)
+    ranges = open_ring(ring.path).open_ranges()
+    assert list(zip(ranges["begin"].tolist(), ranges["name"].tolist(), strict=True)) == [(100, 1), (200, 3)]

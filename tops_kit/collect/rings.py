@@ -80,7 +80,20 @@ class Ring:
         # and after is whole.
         same = slots["begin"][before != 0] == before[before != 0]
         copied: Array = taken[same]
+        ended = self._last_record()
+        if ended is not None:  # a kill came between a record and the clearing of its slot
+            copied = copied[(copied["begin"] != ended[0]) | (copied["name"] != ended[1])]
         return copied[np.argsort(copied["begin"], kind="stable")]
+
+    def _last_record(self) -> tuple[int, int] | None:
+        """Begin and name of the last record that was published, whether consumed or not; None before any."""
+        head = self.field("head")
+        for back in range(1, min(head, self.capacity) + 1):
+            place = self.records + ((head - back) & (self.capacity - 1)) * layout.RECORD_BYTES
+            begin, _, name, _, _, _, kind, _ = struct.unpack_from(layout.RECORD_FORMAT, self.memory, place)
+            if kind != layout.KIND_MORE:
+                return begin, name
+        return None
 
 
 def open_ring(path: Path) -> Ring:
