@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-
 _TRIES = 5
 _PROBE_S = 0.01
 
