@@ -114,6 +114,21 @@ def test_wait_all_waits_for_what_the_program_left_behind(cli: Any) -> None:
     assert cli.names("a.topsprof") == ["child"]
 
 
+def test_processes_left_behind_are_told_of(cli: Any, read_line: ReadLine) -> None:
+    child = cli.script(
+        "import os, topstx\ntopstx.mark('child')\nprint(os.getpid(), flush=True)\nos.read(0, 1)\n"
+    )
+    # the program ends with its input; the child waits for a byte that never comes
+    shell = f"mkfifo never; '{sys.executable}' '{child}' <>never & cat >/dev/null"
+    process = cli.start("run", "-o", "a", "--", "sh", "-c", shell, stdin=-1, bufsize=0)
+    pid = int(read_line(process))
+    process.stdin.close()
+    assert process.wait(60) == 0
+    os.kill(pid, signal.SIGKILL)
+    assert f"still run ({pid})" in process.stderr.read().decode()
+    assert cli.names("a.topsprof") == ["child"]
+
+
 def test_start_and_stop_from_another_terminal(cli: Any, read_line: ReadLine) -> None:
     words = ["run", "--session", "mine", "--profile-from-start", "off", "-o", "a", "--"]
     process = cli.start(*words, sys.executable, cli.script(ECHO), stdin=-1, bufsize=0)

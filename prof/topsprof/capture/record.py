@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from tops_kit.errors import SessionError, UserError
-from topsprof.capture import extensions, inject, live, recording, supervise
+from topsprof.capture import attached, extensions, inject, live, recording, supervise
 from topsprof.capture.held import HeldProgram
 from topsprof.capture.options import RecordOptions
 from topsprof.capture.program import Program, ProgramError
@@ -20,6 +20,7 @@ Say = Callable[[str], None]
 """Takes one line for the person who runs us."""
 
 _LEDGER_LINES: Final = 8
+_LISTED_PIDS: Final = 3
 
 
 @dataclass(frozen=True)
@@ -88,8 +89,16 @@ def _run(held: HeldProgram, active: recording.Recording, options: RecordOptions,
         status = supervisor.wait(wake)
         if options.wait_all:
             supervisor.wait_for_orphans(wake, lambda: {active.collector.process.pid})
+        left = set() if active.closed else attached.living(active.folder)
         active.close()  # while signals are held back: a second Ctrl-C does not cost the session
+        if left:
+            say(f"recorded processes still run ({_listed(left)}): --wait all waits for them")
     return status
+
+
+def _listed(pids: set[int]) -> str:
+    first = ", ".join(map(str, sorted(pids)[:_LISTED_PIDS]))
+    return first if len(pids) <= _LISTED_PIDS else f"{first} and {len(pids) - _LISTED_PIDS} more"
 
 
 def _ended_early(
