@@ -1,5 +1,7 @@
-"""Every performance claim as a command: `python -m benchmarks NAME` measures it beside its peers and prints the ratio.
+"""Every performance claim as a command: `python -m benchmarks NAME` measures it beside its peers and prints
+the ratio.
 
-Absolute times of a shared machine mean little: ratios of one run do. Peers that are not installed leave a row that says so;
+Absolute times of a shared machine mean little: ratios of one run do. Peers that are not installed leave a
+row that says so;
 `pip install tops-kit[bench]` installs them (and `tops-kit[torch]` PyTorch).
 """

@@ -1,7 +1,9 @@
-"""What the import benchmark runs in a process of its own: `python -m benchmarks.import_child HOW FILE...` reads the files once
+"""What the import benchmark runs in a process of its own: `python -m benchmarks.import_child HOW FILE...`
+reads the files once
 to warm the caches, then prints one JSON object: file -> seconds.
 
-HOW is topsprof (import into a session), hta (HolisticTraceAnalysis's parser) or orjson (`orjson.loads` of the bytes).
+HOW is topsprof (import into a session), hta (HolisticTraceAnalysis's parser) or orjson (`orjson.loads` of
+the bytes).
 """
 
 from __future__ import annotations

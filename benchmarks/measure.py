@@ -22,7 +22,8 @@ class ChildError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What one child process took. CPU time counts the children it waited for; memory is the largest of them."""
+    """What one child process took. CPU time counts the children it waited for; memory is the largest of
+    them."""
 
     wall_s: float
     cpu_s: float
@@ -107,7 +108,8 @@ def interleaved(children: Mapping[str, Callable[[], Usage]], repetitions: int) -
 
 
 def upper_limit(ratios: Sequence[float]) -> float:
-    """Upper end of the two-sided 95 % interval of the mean of paired ratios (normal approximation; at least 30 pairs)."""
+    """Upper end of the two-sided 95 % interval of the mean of paired ratios (normal approximation; at least
+    30 pairs)."""
     if len(ratios) < 30:
         raise ValueError("an interval of fewer than 30 pairs says nothing")
     return statistics.fmean(ratios) + 1.96 * statistics.stdev(ratios) / math.sqrt(len(ratios))

@@ -88,7 +88,8 @@ def _recorded(modes: Sequence[str], *, repetitions: int, warm_up: int) -> tuple[
         lost = sum(
             entry["count"] for entry in facts["ledger"]["entries"] if entry["kind"] in ("dropped", "clipped")
         )
-        return _costs(run.stdout), f"{ranges:,} records, {lost} lost"
+        waits = facts["tables"].get("overhead", {}).get("rows", 0)
+        return _costs(run.stdout), f"{ranges:,} records, {lost} lost, {waits} waits for the collector"
 
 
 def _nvtx_tool() -> dict[str, str] | None:
@@ -112,18 +113,23 @@ def _off() -> Iterator[Row]:
     costs = _child(["call", *_OURS, *(_NVTX if nvtx else ())])
     call = costs.least("call")
     for mode, bar in (
-        ("topstx_pushpop", 2.0), ("topstx_domain", 2.0), ("topstx_with", 3.0), ("topstx_with_new", 3.0),
+        ("topstx_pushpop", 2.0),
+        ("topstx_domain", 2.0),
+        ("topstx_with", 3.0),
+        ("topstx_with_new", 3.0),
         ("topstx_decorator", 3.0),
-    ):  # fmt: skip
+    ):
         claim = f"off: {_words(mode)} against an empty call"
         note = costs.note(mode)
         yield compare(
             claim, "ns", costs.least(mode), call, "empty call", bar=bar, backend=costs.backend, note=note
         )
     for mode, other in (
-        ("topstx_pushpop", "nvtx_pushpop"), ("topstx_domain", "nvtx_domain"), ("topstx_with_new", "nvtx_with"),
+        ("topstx_pushpop", "nvtx_pushpop"),
+        ("topstx_domain", "nvtx_domain"),
+        ("topstx_with_new", "nvtx_with"),
         ("topstx_decorator", "nvtx_decorator"),
-    ):  # fmt: skip
+    ):
         claim = f"off: {_words(mode)} against nvtx without a tool"
         if nvtx:
             yield compare(claim, "ns", costs.least(mode), costs.least(other), "nvtx", backend=costs.backend)
@@ -141,10 +147,16 @@ def _disabled() -> Iterator[Row]:
     ratios = [a / b for a, b in zip(ours, plain, strict=True)]
     limit = measure.upper_limit(ratios)
     yield compare(
-        "off by TOPSTX_DISABLE: decorated call against a plain one", "ns", statistics.median(ours),
-        statistics.median(plain), "plain call", bar=1.1, limit=limit, backend=costs.backend,
+        "off by TOPSTX_DISABLE: decorated call against a plain one",
+        "ns",
+        statistics.median(ours),
+        statistics.median(plain),
+        "plain call",
+        bar=1.1,
+        limit=limit,
+        backend=costs.backend,
         note=f"upper 95 % limit of the ratio over {_PAIRS} pairs: {limit:.3f}",
-    )  # fmt: skip
+    )
 
 
 def _on() -> Iterator[Row]:
@@ -152,14 +164,23 @@ def _on() -> Iterator[Row]:
     costs, kept = _recorded(["call", *_OURS], repetitions=7, warm_up=_WARM_RANGES)
     backend = costs.backend
     yield compare(
-        "on: push/pop after 10 M ranges against an empty call", "ns", costs.least("topstx_pushpop"),
-        costs.least("call"), "empty call", bar=3.0, backend=backend, note=f"{costs.note('topstx_pushpop')}; {kept}",
-    )  # fmt: skip
+        "on: push/pop after 10 M ranges against an empty call",
+        "ns",
+        costs.least("topstx_pushpop"),
+        costs.least("call"),
+        "empty call",
+        bar=3.0,
+        backend=backend,
+        note=f"{costs.note('topstx_pushpop')}; {kept}",
+    )
     pairs = (
-        ("topstx_pushpop", "nvtx_pushpop", 0.1), ("topstx_pushpop", "nvtx_domain", 0.6),
-        ("topstx_domain", "nvtx_domain", 0.6), ("topstx_with", "nvtx_with", 0.1), ("topstx_with_new", "nvtx_with", 0.1),
+        ("topstx_pushpop", "nvtx_pushpop", 0.1),
+        ("topstx_pushpop", "nvtx_domain", 0.6),
+        ("topstx_domain", "nvtx_domain", 0.6),
+        ("topstx_with", "nvtx_with", 0.1),
+        ("topstx_with_new", "nvtx_with", 0.1),
         ("topstx_decorator", "nvtx_decorator", 0.4),
-    )  # fmt: skip
+    )
     tool = _nvtx_tool() if measure.installed("nvtx") else None
     peers = _child(_NVTX, env=tool) if tool else None
     for ours, other, bar in pairs:
@@ -170,12 +191,20 @@ def _on() -> Iterator[Row]:
             yield missing(claim, "ns", mine, "nvtx + tool", why, backend=backend)
             continue
         yield compare(
-            claim, "ns", mine, peers.least(other), "nvtx + tool", bar=bar, backend=backend,
+            claim,
+            "ns",
+            mine,
+            peers.least(other),
+            "nvtx + tool",
+            bar=bar,
+            backend=backend,
             note=f"ours {costs.note(ours)}, nvtx {peers.note(other)}",
-        )  # fmt: skip
+        )
     for module, mode in (
-        ("viztracer", "viztracer_with"), ("opentelemetry.sdk", "opentelemetry_with"), ("torch", "torch_with"),
-    ):  # fmt: skip
+        ("viztracer", "viztracer_with"),
+        ("opentelemetry.sdk", "opentelemetry_with"),
+        ("torch", "torch_with"),
+    ):
         claim = f"on: with against {_words(mode)}"
         mine = costs.least("topstx_with_new")
         if not measure.installed(module):
@@ -192,9 +221,15 @@ def _script() -> Row:
     theirs = _child(["script_plain", "script_cprofile"])
     added = _added(ours, "script_topstx")
     return compare(
-        "on: time added to a call of a call-heavy script, decorated, against cProfile", "ns", added,
-        _added(theirs, "script_cprofile"), "cProfile", bar=1.0, backend=ours.backend, note=kept,
-    )  # fmt: skip
+        "on: time added to a call of a call-heavy script, decorated, against cProfile",
+        "ns",
+        added,
+        _added(theirs, "script_cprofile"),
+        "cProfile",
+        bar=1.0,
+        backend=ours.backend,
+        note=kept,
+    )
 
 
 def _added(costs: Costs, mode: str) -> float:

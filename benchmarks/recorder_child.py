@@ -1,7 +1,9 @@
 """What the recorder benchmark runs in a process of its own: loops around one annotation, ns of CPU per pass.
 
-`python -m benchmarks.recorder_child REPETITIONS PASSES WARM_UP MODE...` prints one JSON object: mode -> ns of each repetition, in
-turn with the other modes. A repetition is the least of short bursts, so that what else the machine does falls out; the
+`python -m benchmarks.recorder_child REPETITIONS PASSES WARM_UP MODE...` prints one JSON object: mode -> ns
+of each repetition, in
+turn with the other modes. A repetition is the least of short bursts, so that what else the machine does
+falls out; the
 empty loop is taken off. WARM_UP ranges are recorded first (0: none).
 """
 

@@ -8,7 +8,8 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One claim. `ours` and `peer` are in `unit`; `ratio` is ours / peer, and what `bar` limits unless `bar_on` is ours.
+    """One claim. `ours` and `peer` are in `unit`; `ratio` is ours / peer, and what `bar` limits unless
+    `bar_on` is ours.
 
     `ok` None: there was nothing to compare with, or the claim has no bar (it only informs).
     """

@@ -25,10 +25,22 @@ def rows() -> Iterator[Row]:
     plain, topstx, shown = found["pass"], found["topstx"], found["help"]
     added = topstx.median_wall_s - plain.median_wall_s
     yield compare(
-        "import topstx, more than `python -c pass`", "ms", added * 1e3, plain.median_wall_s * 1e3, "python -c pass",
-        bar=10, bar_on="ours", note=f"{_REPETITIONS} interleaved pairs, medians; {topstx.note}",
-    )  # fmt: skip
+        "import topstx, more than `python -c pass`",
+        "ms",
+        added * 1e3,
+        plain.median_wall_s * 1e3,
+        "python -c pass",
+        bar=10,
+        bar_on="ours",
+        note=f"{_REPETITIONS} interleaved pairs, medians; {topstx.note}",
+    )
     yield compare(
-        "topsprof --help, whole process", "ms", shown.wall_s * 1e3, plain.wall_s * 1e3, "python -c pass", bar=150,
-        bar_on="ours", note=shown.note,
-    )  # fmt: skip
+        "topsprof --help, whole process",
+        "ms",
+        shown.wall_s * 1e3,
+        plain.wall_s * 1e3,
+        "python -c pass",
+        bar=150,
+        bar_on="ours",
+        note=shown.note,
+    )

@@ -18,7 +18,8 @@ _PANDAS = """
 import pandas, sys
 for table in ("tx", "kernel"):
     frame = pandas.read_parquet(f"{sys.argv[1]}/{table}.parquet", columns=["name", "duration_ns"])
-    print(frame.groupby("name", observed=True).duration_ns.agg(["sum", "count", "mean", "median", "min", "max", "std"]))
+    print(frame.groupby("name", observed=True).duration_ns.agg(["sum", "count", "mean", "median", "min",
+    "max", "std"]))
 """
 
 
@@ -34,8 +35,12 @@ def rows() -> Iterator[Row]:
         "half": ["stats", str(session), "-r", "gcu_kern_sum", "--filter-time", f"{middle}/{3 * middle}"],
         "tx": ["stats", str(session), "-r", "tx_sum", "--filter-time", f"{middle}/{3 * middle}"],
         "all": ["stats", str(session), "-r", "gcu_kern_sum,tx_sum", "--filter-time", "0/"],
-        "sql": ["sql", str(session), "select name, sum(duration_ns) from kernel group by name order by 2 desc limit 20"],
-    }  # fmt: skip
+        "sql": [
+            "sql",
+            str(session),
+            "select name, sum(duration_ns) from kernel group by name order by 2 desc limit 20",
+        ],
+    }
     children = {
         name: (lambda words=words: measure.run_child(measure.topsprof(*words)))
         for name, words in commands.items()
@@ -54,13 +59,20 @@ def rows() -> Iterator[Row]:
     ):
         usages = found[name]
         yield compare(
-            f"{claim}, 10 M events, whole process", "s", usages.wall_s, peer, peer_name, bar=bar, bar_on="ours",
+            f"{claim}, 10 M events, whole process",
+            "s",
+            usages.wall_s,
+            peer,
+            peer_name,
+            bar=bar,
+            bar_on="ours",
             note=usages.note,
-        )  # fmt: skip
+        )
 
 
 def session_of_ten_million() -> Path:
-    """The cached session, made first where it is missing. Compacted, as a recording or an import leaves it."""
+    """The cached session, made first where it is missing. Compacted, as a recording or an import leaves
+    it."""
     path = cache_dir() / "ten-million.topsprof"
     if not (path / "session.json").exists():
         partial = path.with_name("part.topsprof")

@@ -34,9 +34,16 @@ def rows() -> Iterator[Row]:
         facts = json.loads(written.stdout)
         rate = _ROWS / facts["append_cpu_s"] / 1e6
         yield compare(
-            "events written per second of CPU, uncompressed", "M/s", rate, json_rate, "Chrome JSON by Python", bar=20,
-            bar_on="ours", at_least=True, note=f"{_ROWS:,} rows",
-        )  # fmt: skip
+            "events written per second of CPU, uncompressed",
+            "M/s",
+            rate,
+            json_rate,
+            "Chrome JSON by Python",
+            bar=20,
+            bar_on="ours",
+            at_least=True,
+            note=f"{_ROWS:,} rows",
+        )
         yield compare(
             f"close at {_ROWS // 1_000_000} M events", "s", facts["close_s"], None, "", bar=1, bar_on="ours"
         )
@@ -59,9 +66,15 @@ def _compaction(session: Path) -> Iterator[Row]:
     usage = measure.run_child(measure.python("-m", "tops_kit.session.compaction", str(session)))
     millions = _ROWS / 1e6
     yield compare(
-        "compaction with lanes and pyramid, per 1 M rows", "s", usage.wall_s / millions, None, "", bar=0.5,
-        bar_on="ours", note=f"CPU {usage.cpu_s:.2f} s for {millions:.0f} M",
-    )  # fmt: skip
+        "compaction with lanes and pyramid, per 1 M rows",
+        "s",
+        usage.wall_s / millions,
+        None,
+        "",
+        bar=0.5,
+        bar_on="ours",
+        note=f"CPU {usage.cpu_s:.2f} s for {millions:.0f} M",
+    )
     yield compare("memory of compaction", "GB", usage.rss_bytes / 1e9, None, "", bar=1, bar_on="ours")
 
 
@@ -70,17 +83,29 @@ def _sizes(session: Path, json_size: float, gz_size: float) -> Iterator[Row]:
     pyramid = sum(file.stat().st_size for file in files if file.name == "pyramid.arrow")
     rest = sum(file.stat().st_size for file in files) - pyramid
     yield compare(
-        "bytes per event on disk, without the pyramid", "B", rest / _ROWS, json_size, "Chrome JSON", bar=20,
-        bar_on="ours", note=f"pyramid {pyramid / _ROWS:.2f} B more",
-    )  # fmt: skip
+        "bytes per event on disk, without the pyramid",
+        "B",
+        rest / _ROWS,
+        json_size,
+        "Chrome JSON",
+        bar=20,
+        bar_on="ours",
+        note=f"pyramid {pyramid / _ROWS:.2f} B more",
+    )
     yield compare("size of the pyramid", "of the rest", pyramid / rest, None, "", bar=0.4, bar_on="ours")
     target = session.with_suffix(".topspack")
     usage = measure.run_child(measure.topsprof("pack", str(session), "-o", str(target)))
     packed = target.stat().st_size / _ROWS
     yield compare(
-        "bytes per event, packed", "B", packed, gz_size, "Chrome JSON, gzip -6", bar=7, bar_on="ours",
+        "bytes per event, packed",
+        "B",
+        packed,
+        gz_size,
+        "Chrome JSON, gzip -6",
+        bar=7,
+        bar_on="ours",
         note=f"packing took {usage.wall_s:.1f} s",
-    )  # fmt: skip
+    )
     yield from _parquet(session)
 
 
@@ -99,7 +124,8 @@ def _parquet(session: Path) -> Iterator[Row]:
 
 
 def _collector(folder: Path) -> Iterator[Row]:
-    """CPU of everything but the program itself while ranges are recorded, less that of a recording of almost none."""
+    """CPU of everything but the program itself while ranges are recorded, less that of a recording of almost
+    none."""
     claim = "events that the collector takes per second of CPU"
     try:
         spent = [_overhead(folder / f"collector{count}.topsprof", count) for count in (1000, _RANGES)]

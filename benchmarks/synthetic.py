@@ -1,4 +1,5 @@
-"""Sessions of any size with events as a recording has them: nested ranges of several threads, kernels with their calls."""
+"""Sessions of any size with events as a recording has them: nested ranges of several threads, kernels with
+their calls."""
 
 from __future__ import annotations
 
@@ -37,11 +38,21 @@ def tx_batches(rows: int) -> Iterator[tuple[int, Columns]]:
         depth[outer] = 0
         clock = int(starts[-1]) + 1_000_000
         codes = random.integers(0, _NAMES, count).astype(np.int32)
-        yield count, {
-            "start_ns": starts, "duration_ns": durations, "depth": depth, "process_id": 4242, "task_id": 0,
-            "thread_id": 4242 + (np.arange(count) // 3) % _THREADS, "domain": "", "style": "PushPop", "color": 0,
-            "name": pa.DictionaryArray.from_arrays(pa.array(codes), names),
-        }  # fmt: skip
+        yield (
+            count,
+            {
+                "start_ns": starts,
+                "duration_ns": durations,
+                "depth": depth,
+                "process_id": 4242,
+                "task_id": 0,
+                "thread_id": 4242 + (np.arange(count) // 3) % _THREADS,
+                "domain": "",
+                "style": "PushPop",
+                "color": 0,
+                "name": pa.DictionaryArray.from_arrays(pa.array(codes), names),
+            },
+        )
 
 
 def kernel_batches(rows: int) -> Iterator[tuple[int, Columns]]:
@@ -57,12 +68,25 @@ def kernel_batches(rows: int) -> Iterator[tuple[int, Columns]]:
         starts = clock + np.cumsum(durations + 300)
         clock = int(starts[-1]) + 100_000
         codes = random.integers(0, 200, count).astype(np.int32)
-        yield count, {
-            "start_ns": starts, "duration_ns": durations, "process_id": 4242, "device_id": 0, "context_id": 1,
-            "stream_id": 7 + np.arange(count) % 4, "correlation_id": begin + np.arange(count),
-            "grid_x": codes + 1, "grid_y": 1, "grid_z": 1, "block_x": 256, "block_y": 1, "block_z": 1,
-            "name": pa.DictionaryArray.from_arrays(pa.array(codes), names),
-        }  # fmt: skip
+        yield (
+            count,
+            {
+                "start_ns": starts,
+                "duration_ns": durations,
+                "process_id": 4242,
+                "device_id": 0,
+                "context_id": 1,
+                "stream_id": 7 + np.arange(count) % 4,
+                "correlation_id": begin + np.arange(count),
+                "grid_x": codes + 1,
+                "grid_y": 1,
+                "grid_z": 1,
+                "block_x": 256,
+                "block_y": 1,
+                "block_z": 1,
+                "name": pa.DictionaryArray.from_arrays(pa.array(codes), names),
+            },
+        )
 
 
 def write_session(path: Path, tx_rows: int, kernel_rows: int = 0) -> dict[str, float]:

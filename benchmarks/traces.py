@@ -1,7 +1,10 @@
-"""A real Kineto trace of any size: CPU PyTorch training a small transformer with stacks, shapes and memory on.
+"""A real Kineto trace of any size: CPU PyTorch training a small transformer with stacks, shapes and memory
+on.
 
-Run as a program (`python -m benchmarks.traces OUT BYTES`) it profiles one uninterrupted run that is long enough; nothing is
-concatenated or repeated in the file. PyTorch's profiler keeps about 7 bytes of memory per byte of JSON until it has written
+Run as a program (`python -m benchmarks.traces OUT BYTES`) it profiles one uninterrupted run that is long
+enough; nothing is
+concatenated or repeated in the file. PyTorch's profiler keeps about 7 bytes of memory per byte of JSON until
+it has written
 them, so a trace of 2 GB needs about 16 GB of free memory once; the file is kept in the cache folder.
 """
 
@@ -36,7 +39,8 @@ def cache_dir() -> Path:
 def big_trace(size_bytes: int = 2 * GIGABYTE) -> Path:
     """The cached trace of at least `size_bytes`, made first where it is missing.
 
-    Raises NotEnoughMemoryError, or CalledProcessError with PyTorch's own message (e.g. torch is not installed).
+    Raises NotEnoughMemoryError, or CalledProcessError with PyTorch's own message (e.g. torch is not
+    installed).
     """
     path = cache_dir() / f"kineto-cpu-{size_bytes / GIGABYTE:g}g.json"
     if path.exists() and path.stat().st_size >= size_bytes:
@@ -45,9 +49,10 @@ def big_trace(size_bytes: int = 2 * GIGABYTE) -> Path:
     free = _available_memory()
     if free is not None and free < needed + 2 * GIGABYTE:
         raise NotEnoughMemoryError(
-            f"making {path.name} needs {needed / GIGABYTE:.0f} GiB of free memory, {free / GIGABYTE:.0f} are free"
+            f"making {path.name} needs {needed / GIGABYTE:.0f} GiB of free memory, {free / GIGABYTE:.0f} "
+            f"are free"
         )
-    partial = path.with_suffix(".part")
+    partial = path.with_suffix(".part")  # a trace that is not whole never has the name of one
     subprocess.run(
         [sys.executable, "-m", "benchmarks.traces", str(partial), str(size_bytes)],
         check=True,
@@ -56,7 +61,8 @@ def big_trace(size_bytes: int = 2 * GIGABYTE) -> Path:
     )
     if partial.stat().st_size < size_bytes:
         raise RuntimeError(
-            f"{partial} has {partial.stat().st_size} bytes, wanted {size_bytes}: raise _JSON_BYTES_PER_STEP's steps"
+            f"{partial} has {partial.stat().st_size} bytes, wanted {size_bytes}: raise "
+            f"_JSON_BYTES_PER_STEP's steps"
         )
     partial.replace(path)
     return path
@@ -79,6 +85,20 @@ def offer_to_oom_killer() -> None:
         Path("/proc/self/oom_score_adj").write_text("1000")
     except OSError:
         print("cannot raise oom_score_adj", file=sys.stderr)
+
+
+def limit_memory(share: float = 0.7) -> int:
+    """Let this process take no more than a share of the memory that is free now, bytes; 0: no limit could be
+    set."""
+    import resource
+
+    offer_to_oom_killer()
+    free = _available_memory()
+    if free is None:
+        return 0
+    limit = int(free * share)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    return limit
 
 
 def _make(out: str, size_bytes: int) -> None:

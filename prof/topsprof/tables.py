@@ -42,7 +42,8 @@ class Sheet:
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How to write. `time_unit` None: ns, and json has whole ns. `width`: a terminal's columns, to which long names are cut."""
+    """How to write. `time_unit` None: ns, and json has whole ns. `width`: a terminal's columns, to which
+    long names are cut."""
 
     format: str = "column"
     time_unit: str | None = None
@@ -181,7 +182,8 @@ _WRITERS: dict[str, Callable[[Sheet, TextIO, Style], None]] = {
 
 
 def _layout(sheet: Sheet, style: Style, spacing: int) -> tuple[list[str], list[list[str]], list[int]]:
-    """Titles, printable cells and the width of each column; the last column gives way where a terminal is too narrow."""
+    """Titles, printable cells and the width of each column; the last column gives way where a terminal is
+    too narrow."""
     titles = _titles(sheet, style)
     lines = [[_printable(text) for text in texts] for texts in _texts(sheet, style, separators=True)]
     widths = [max(map(display_width, column)) for column in zip(titles, *lines, strict=True)]

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tops_kit.session import Session, SessionWriter
 from topsprof import tables
 from topsprof.reports import registry
 from topsprof.reports.data import Data
+
+from tops_kit.session import Session, SessionWriter
 
 EPOCH = 1_700_000_000_000_000_000
 """begin of the hand-made sessions: an absolute time whose ns a float64 can't hold"""
@@ -72,28 +73,60 @@ def small(make_session: MakeSession) -> Session:
 
 SMALL: Tables = {
     "kernel": {
-        "start_ns": [100, 200, 300, 900], "duration_ns": [50, 61, 70, 1], "name": ["a", "a", "b", "c"],
-        "full_name": ["void a<1>()", "void a<2>()", "b", None], "process_id": 1, "device_id": 0, "context_id": 1,
-        "stream_id": 7, "correlation_id": [1, 2, 3, 4], "grid_x": [1, 1, 2, None], "grid_y": 1, "grid_z": 1,
-        "block_x": 32, "block_y": 1, "block_z": 1,
+        "start_ns": [100, 200, 300, 900],
+        "duration_ns": [50, 61, 70, 1],
+        "name": ["a", "a", "b", "c"],
+        "full_name": ["void a<1>()", "void a<2>()", "b", None],
+        "process_id": 1,
+        "device_id": 0,
+        "context_id": 1,
+        "stream_id": 7,
+        "correlation_id": [1, 2, 3, 4],
+        "grid_x": [1, 1, 2, None],
+        "grid_y": 1,
+        "grid_z": 1,
+        "block_x": 32,
+        "block_y": 1,
+        "block_z": 1,
     },
     "api": {
-        "start_ns": [50, 120, 290, 500], "duration_ns": [20, 20, 20, 10], "name": ["launch"] * 3 + ["sync"],
-        "process_id": 1, "thread_id": 5, "correlation_id": [1, 2, 3, 9],
+        "start_ns": [50, 120, 290, 500],
+        "duration_ns": [20, 20, 20, 10],
+        "name": ["launch"] * 3 + ["sync"],
+        "process_id": 1,
+        "thread_id": 5,
+        "correlation_id": [1, 2, 3, 9],
     },
     "memcpy": {
-        "start_ns": [1000, 1200], "duration_ns": [100, 0], "name": ["x", "y"], "copy_kind": ["HtoD", "weird"],
-        "size_bytes": [1_000_000, None], "process_id": 1, "device_id": 0, "stream_id": 7, "src_kind": "Pinned",
+        "start_ns": [1000, 1200],
+        "duration_ns": [100, 0],
+        "name": ["x", "y"],
+        "copy_kind": ["HtoD", "weird"],
+        "size_bytes": [1_000_000, None],
+        "process_id": 1,
+        "device_id": 0,
+        "stream_id": 7,
+        "src_kind": "Pinned",
         "dst_kind": "Device",
     },
     "memset": {
-        "start_ns": [1100], "duration_ns": [10], "name": ["Memset"], "size_bytes": [400], "process_id": 1,
-        "device_id": 0, "stream_id": 7,
+        "start_ns": [1100],
+        "duration_ns": [10],
+        "name": ["Memset"],
+        "size_bytes": [400],
+        "process_id": 1,
+        "device_id": 0,
+        "stream_id": 7,
     },
     "tx": {
-        "start_ns": [0, 40, 60, 280, 281], "duration_ns": [1000, 200, 0, 100, 98],
-        "name": ["step", "fwd", "mark", "bwd", "bwd"], "process_id": 1, "thread_id": 5, "task_id": 0,
-        "style": ["PushPop", "PushPop", "Mark", "PushPop", "StartEnd"], "domain": ["", "model", "", "", ""],
+        "start_ns": [0, 40, 60, 280, 281],
+        "duration_ns": [1000, 200, 0, 100, 98],
+        "name": ["step", "fwd", "mark", "bwd", "bwd"],
+        "process_id": 1,
+        "thread_id": 5,
+        "task_id": 0,
+        "style": ["PushPop", "PushPop", "Mark", "PushPop", "StartEnd"],
+        "domain": ["", "model", "", "", ""],
     },
     "device": {"process_id": [1], "device_id": [0], "name": ["GCU S60"], "kind": ["gcu"]},
-}  # fmt: skip
+}

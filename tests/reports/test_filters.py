@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tops_kit.errors import UserError
 from topsprof.reports import filters
 from topsprof.reports.data import Data
+
+from tops_kit.errors import UserError
 
 
 @pytest.mark.smoke
@@ -20,9 +23,18 @@ def test_what_overlaps_the_window_counts_whole(small, report_json):
 
 @pytest.mark.parametrize(
     ("window", "starts"),
-    [("150/200", []), ("149/200", [100]), ("150/201", [200]), ("/101", [100]), ("900/901", [900]), ("901/", [1000, 1100, 1200]),
-     ("1200/1201", [1200]), ("1199/1200", []), ("0.00015ms/0.201us", [200])],
-)  # fmt: skip
+    [
+        ("150/200", []),
+        ("149/200", [100]),
+        ("150/201", [200]),
+        ("/101", [100]),
+        ("900/901", [900]),
+        ("901/", [1000, 1100, 1200]),
+        ("1200/1201", [1200]),
+        ("1199/1200", []),
+        ("0.00015ms/0.201us", [200]),
+    ],
+)
 def test_windows_are_half_open(small, report_json, window, starts):
     assert [row["Start (ns)"] for row in report_json(small, "gcu_trace", time=window)] == starts
 
@@ -45,9 +57,14 @@ def test_both_filters_leave_what_they_have_in_common(small, report_json):
 
 def test_many_instances_filter_like_few(make_session, report_json):
     content = {
-        "tx": {"start_ns": [i * 100 for i in range(50)], "duration_ns": [10] * 50, "name": ["r"] * 50, "style": "PushPop"},
+        "tx": {
+            "start_ns": [i * 100 for i in range(50)],
+            "duration_ns": [10] * 50,
+            "name": ["r"] * 50,
+            "style": "PushPop",
+        },
         "api": {"start_ns": [i * 10 for i in range(500)], "duration_ns": [1] * 500, "name": ["call"] * 500},
-    }  # fmt: skip
+    }
     (row,) = report_json(make_session(content), "api_sum", tx="r")
     assert row["Num Calls"] == 50
     (row,) = report_json(make_session(content), "api_sum", tx="r/3")
@@ -56,9 +73,11 @@ def test_many_instances_filter_like_few(make_session, report_json):
 
 def test_a_name_may_hold_the_signs_of_the_syntax(make_session, report_json):
     session = make_session(
-        {"tx": {"start_ns": [0, 50], "duration_ns": [10, 10], "name": ["a@b/1", "a"], "style": "PushPop"},
-         "api": {"start_ns": [5, 55], "duration_ns": [1, 1], "name": ["x", "y"]}}
-    )  # fmt: skip
+        {
+            "tx": {"start_ns": [0, 50], "duration_ns": [10, 10], "name": ["a@b/1", "a"], "style": "PushPop"},
+            "api": {"start_ns": [5, 55], "duration_ns": [1, 1], "name": ["x", "y"]},
+        }
+    )
     assert [row["Name"] for row in report_json(session, "api_sum", tx="a@b/1")] == ["x"]
     assert [row["Name"] for row in report_json(session, "api_sum", tx="a@default/0")] == ["y"]
 
@@ -95,6 +114,6 @@ def test_windows_are_sets_of_points(left, right):
 
     first, second = filters.merge(left), filters.merge(right)
     assert points(first) == points(left)
-    assert all(a[1] < b[0] for a, b in zip(first, first[1:], strict=False))
+    assert all(a[1] < b[0] for a, b in itertools.pairwise(first))
     common = filters.intersect(first, second)
     assert (points(common) if common else set()) == points(left) & points(right)

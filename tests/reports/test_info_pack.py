@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from tops_kit.session import Session, SessionWriter
 from topsprof.cli import main
+
+from tops_kit.session import Session, SessionWriter
 
 
 @pytest.mark.smoke
@@ -29,8 +30,16 @@ def test_info_for_people(small, capsys):
 def test_info_of_a_recording_with_processes_and_losses(tmp_path, capsys):
     path = tmp_path / "r.topsprof"
     with SessionWriter.create(path, command=["python", "a b.py"], attributes={"clock": "tsc"}) as writer:
-        writer.append("process", {"process_id": [7, 8], "pid": [7, 8], "name": ["python", "worker"],
-                                  "recorder": ["C", "twin"], "exit_status": [3, -9]})  # fmt: skip
+        writer.append(
+            "process",
+            {
+                "process_id": [7, 8],
+                "pid": [7, 8],
+                "name": ["python", "worker"],
+                "recorder": ["C", "twin"],
+                "exit_status": [3, -9],
+            },
+        )
         writer.ledger.count("process:8", "dropped:ring_full", 5)
     assert main(["info", str(path)]) == 0
     out = capsys.readouterr().out

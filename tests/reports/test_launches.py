@@ -36,8 +36,10 @@ def test_launches_are_split_into_call_queue_and_kernel(small, report_json):
 def test_one_launch_a_row(small, report_json):
     rows = report_json(small, "kern_exec_trace")
     assert [(row["API Start (ns)"], row["Queue Dur (ns)"], row["Kernel Start (ns)"]) for row in rows] == [
-        (50, 30, 100), (120, 60, 200), (290, None, 300),
-    ]  # fmt: skip
+        (50, 30, 100),
+        (120, 60, 200),
+        (290, None, 300),
+    ]
 
 
 def test_ranges_projected_to_the_device(small, report_json):
@@ -57,13 +59,31 @@ def test_ranges_projected_to_the_device(small, report_json):
 def test_work_of_other_threads_is_not_projected(make_session, report_json):
     session = make_session(
         {
-            "tx": {"start_ns": [0], "duration_ns": [100], "name": ["r"], "process_id": 1, "thread_id": 1, "style": "PushPop"},
-            "api": {"start_ns": [10, 20], "duration_ns": [1, 1], "name": ["l", "l"], "process_id": 1, "thread_id": [1, 2],
-                    "correlation_id": [1, 2]},
-            "kernel": {"start_ns": [50, 500], "duration_ns": [5, 5], "name": ["k", "k"], "process_id": 1,
-                       "correlation_id": [1, 2]},
+            "tx": {
+                "start_ns": [0],
+                "duration_ns": [100],
+                "name": ["r"],
+                "process_id": 1,
+                "thread_id": 1,
+                "style": "PushPop",
+            },
+            "api": {
+                "start_ns": [10, 20],
+                "duration_ns": [1, 1],
+                "name": ["l", "l"],
+                "process_id": 1,
+                "thread_id": [1, 2],
+                "correlation_id": [1, 2],
+            },
+            "kernel": {
+                "start_ns": [50, 500],
+                "duration_ns": [5, 5],
+                "name": ["k", "k"],
+                "process_id": 1,
+                "correlation_id": [1, 2],
+            },
         }
-    )  # fmt: skip
+    )
     (row,) = report_json(session, "tx_gcu_proj_sum")
     assert (row["Total GCU Ops"], row["Total Proj Time (ns)"]) == (1, 5)
     (row,) = report_json(session, "tx_kern_sum")
@@ -73,8 +93,10 @@ def test_work_of_other_threads_is_not_projected(make_session, report_json):
 def test_push_pop_trace_shows_the_tree(small, report_json):
     rows = report_json(small, "tx_pushpop_trace")
     assert [(row["Name"], row["Lvl"], row["ParentId"], row["RangeStack"]) for row in rows] == [
-        ("step", 0, None, ":1"), ("model:fwd", 1, 1, ":1:2"), ("bwd", 1, 1, ":1:3"),
-    ]  # fmt: skip
+        ("step", 0, None, ":1"),
+        ("model:fwd", 1, 1, ":1:2"),
+        ("bwd", 1, 1, ":1:3"),
+    ]
     assert (rows[0]["DurChild (ns)"], rows[0]["DurNonChild (ns)"], rows[0]["NumChild"]) == (300, 700, 2)
 
 
@@ -92,11 +114,23 @@ def test_trace_reports_list_every_event(small, report_json):
 def test_counters_and_allocations(make_session, report_json):
     session = make_session(
         {
-            "counter": {"start_ns": [0, 10, 20], "name": ["loss"] * 3, "value": [3.0, 1.0, 2.0], "process_id": 1},
-            "memory": {"start_ns": [0, 5], "name": ["alloc", "free"], "size_bytes": [2_000_000, -1_000_000],
-                       "device_type": "gcu", "device_id": 0, "process_id": 1, "allocated_bytes": [2_000_000, 1_000_000]},
+            "counter": {
+                "start_ns": [0, 10, 20],
+                "name": ["loss"] * 3,
+                "value": [3.0, 1.0, 2.0],
+                "process_id": 1,
+            },
+            "memory": {
+                "start_ns": [0, 5],
+                "name": ["alloc", "free"],
+                "size_bytes": [2_000_000, -1_000_000],
+                "device_type": "gcu",
+                "device_id": 0,
+                "process_id": 1,
+                "allocated_bytes": [2_000_000, 1_000_000],
+            },
         }
-    )  # fmt: skip
+    )
     (row,) = report_json(session, "counter_sum")
     assert (row["Count"], row["Min"], row["Max"], row["First"], row["Last"]) == (3, 1.0, 3.0, 3.0, 2.0)
     (row,) = report_json(session, "memory_sum")

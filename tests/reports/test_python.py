@@ -1,4 +1,5 @@
-"""py_sum: own and whole time of functions, from samples and from traced calls; and the nesting it rests on."""
+"""py_sum: own and whole time of functions, from samples and from traced calls; and the nesting it rests
+on."""
 
 from __future__ import annotations
 
@@ -9,14 +10,25 @@ from hypothesis import strategies as st
 from topsprof.reports.nesting import nest
 
 SAMPLED = {
-    "sample": {"start_ns": [0, 10, 20, 30], "process_id": 1, "thread_id": 1, "stack_id": [2, 2, 3, 1],
-               "weight": [1000.0, 1000.0, 1000.0, 500.0], "unit": "ns"},
+    "sample": {
+        "start_ns": [0, 10, 20, 30],
+        "process_id": 1,
+        "thread_id": 1,
+        "stack_id": [2, 2, 3, 1],
+        "weight": [1000.0, 1000.0, 1000.0, 500.0],
+        "unit": "ns",
+    },
     "stack": {"stack_id": [1, 2, 3], "parent_id": [None, 1, 2], "name": ["main", "f", "f"]},
-}  # fmt: skip
+}
 CALLS = {
-    "python": {"start_ns": [0, 10, 20, 50], "duration_ns": [100, 80, 20, 10], "name": ["f", "g", "f", "h"],
-               "process_id": 1, "thread_id": 1},
-}  # fmt: skip
+    "python": {
+        "start_ns": [0, 10, 20, 50],
+        "duration_ns": [100, 80, 20, 10],
+        "name": ["f", "g", "f", "h"],
+        "process_id": 1,
+        "thread_id": 1,
+    },
+}
 
 
 @pytest.mark.smoke
@@ -44,18 +56,22 @@ def test_samples_go_before_calls_and_arguments_choose(make_session, report_json)
 
 def test_samples_without_a_clock_count_but_have_no_time(make_session, report_json):
     session = make_session(
-        {"sample": {"start_ns": [0, 1], "stack_id": [1, 1], "weight": [3.0, 1.0], "unit": "samples"},
-         "stack": {"stack_id": [1], "name": ["f"]}}
-    )  # fmt: skip
+        {
+            "sample": {"start_ns": [0, 1], "stack_id": [1, 1], "weight": [3.0, 1.0], "unit": "samples"},
+            "stack": {"stack_id": [1], "name": ["f"]},
+        }
+    )
     (row,) = report_json(session, "py_sum")
     assert (row["Self (%)"], row["Self Time (ns)"], row["Samples"]) == (100.0, 0, 4)
 
 
 def test_a_stack_that_runs_in_a_circle_ends(make_session, report_json):
     session = make_session(
-        {"sample": {"start_ns": [0], "stack_id": [1], "weight": [1.0], "unit": "ns"},
-         "stack": {"stack_id": [1, 2], "parent_id": [2, 1], "name": ["f", "g"]}}
-    )  # fmt: skip
+        {
+            "sample": {"start_ns": [0], "stack_id": [1], "weight": [1.0], "unit": "ns"},
+            "stack": {"stack_id": [1, 2], "parent_id": [2, 1], "name": ["f", "g"]},
+        }
+    )
     assert {row["Name"] for row in report_json(session, "py_sum")} == {"f", "g"}
 
 

@@ -8,14 +8,22 @@ from collections import defaultdict
 from decimal import Decimal
 
 import pytest
+
 from tops_kit.session import Session
 
 KERNELS = {"kernel"}
 CALLS = {"cuda_runtime", "cuda_driver", "runtime", "driver"}
 FILES = [
-    "alexnet", "diff_control", "diff_test", "nccl", "ns_resolution_rank0", "rocm_mi250", "sampled_rank0", "sampled_rank1",
+    "alexnet",
+    "diff_control",
+    "diff_test",
+    "nccl",
+    "ns_resolution_rank0",
+    "rocm_mi250",
+    "sampled_rank0",
+    "sampled_rank1",
     "simple_add",
-]  # fmt: skip
+]
 pytestmark = pytest.mark.traces
 
 
@@ -86,10 +94,16 @@ def test_launches_meet_their_kernels(imported, report_json, name):
     session, events = imported(name)
     if not {"api", "kernel"} <= set(session.tables()):
         pytest.skip("the trace has no launches")
-    calls = {int(e["args"]["correlation"]) for e in events
-             if str(e.get("cat", "")).lower() in CALLS and "correlation" in e.get("args", {})}  # fmt: skip
-    kernels = [int(e["args"]["correlation"]) for e in events
-               if str(e.get("cat", "")).lower() in KERNELS and "correlation" in e.get("args", {})]  # fmt: skip
+    calls = {
+        int(e["args"]["correlation"])
+        for e in events
+        if str(e.get("cat", "")).lower() in CALLS and "correlation" in e.get("args", {})
+    }
+    kernels = [
+        int(e["args"]["correlation"])
+        for e in events
+        if str(e.get("cat", "")).lower() in KERNELS and "correlation" in e.get("args", {})
+    ]
     rows = report_json(session, "kern_exec_sum")
     assert sum(row["Count"] for row in rows) == sum(1 for number in kernels if number in calls and number > 0)
 

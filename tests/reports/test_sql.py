@@ -50,12 +50,19 @@ def test_formats_say_the_same(sql, tmp_path):
 def test_slice_unites_intervals(sql):
     _, out, _ = sql("select table_name, count(*) as n from slice group by 1 order by 1", "-f", "json")
     assert {row["table_name"]: row["n"] for row in json.loads(out)} == {
-        "api": 4, "kernel": 4, "memcpy": 2, "memset": 1, "tx": 5,
-    }  # fmt: skip
+        "api": 4,
+        "kernel": 4,
+        "memcpy": 2,
+        "memset": 1,
+        "tx": 5,
+    }
 
 
 def test_values_of_every_kind_have_a_text(sql):
-    query = "select 1::hugeint << 100 as h, 1.5::decimal(9,2) as d, [1,2] as l, {'a': 1} as s, 'x'::blob as b, null as n"
+    query = (
+        "select 1::hugeint << 100 as h, 1.5::decimal(9,2) as d, [1,2] as l, {'a': 1} as s, 'x'::blob as "
+        "b, null as n"
+    )
     _, out, _ = sql(query, "-f", "json")
     assert json.loads(out) == [{"h": 1 << 100, "d": 1.5, "l": [1, 2], "s": {"a": 1}, "b": "78", "n": None}]
 
@@ -71,12 +78,24 @@ def test_errors_are_one_line_and_exit_2(sql, query):
 
 @pytest.mark.parametrize(
     "query",
-    ["copy kernel to '{0}/x.csv'", "copy (select 1) to '{0}/x.parquet' (format parquet)", "select * from '{0}/secret.csv'",
-     "select * from read_csv('{0}/secret.csv')", "select * from read_text('{0}/secret.csv')", "attach '{0}/x.db'",
-     "install httpfs", "load httpfs", "export database '{0}/x'", "set enable_external_access = true",
-     "reset enable_external_access", "delete from kernel", "insert into kernel select * from kernel",
-     "update kernel set duration_ns = 0", "create table t as select * from glob('{0}/*')"],
-)  # fmt: skip
+    [
+        "copy kernel to '{0}/x.csv'",
+        "copy (select 1) to '{0}/x.parquet' (format parquet)",
+        "select * from '{0}/secret.csv'",
+        "select * from read_csv('{0}/secret.csv')",
+        "select * from read_text('{0}/secret.csv')",
+        "attach '{0}/x.db'",
+        "install httpfs",
+        "load httpfs",
+        "export database '{0}/x'",
+        "set enable_external_access = true",
+        "reset enable_external_access",
+        "delete from kernel",
+        "insert into kernel select * from kernel",
+        "update kernel set duration_ns = 0",
+        "create table t as select * from glob('{0}/*')",
+    ],
+)
 def test_nothing_outside_can_be_read_and_nothing_changed(sql, small, tmp_path, query):
     (tmp_path / "secret.csv").write_text("a\n1\n")
     before = {path: path.read_bytes() for path in small.path.rglob("*") if path.is_file()}

@@ -7,11 +7,12 @@ import io
 import json
 
 import pytest
-from tops_kit.errors import UserError
-from tops_kit.session import SessionWriter
 from topsprof.cli import main
 from topsprof.reports import registry
 from topsprof.reports.aliases import ALIASES
+
+from tops_kit.errors import UserError
+from tops_kit.session import SessionWriter
 
 
 @pytest.fixture
@@ -40,8 +41,12 @@ def test_without_a_report_the_usual_ones_are_shown(stats):
     _, out, _ = stats()
     shown = [line for line in out.splitlines() if line.startswith(" ** ")]
     assert [line.rsplit("(", 1)[1] for line in shown] == [
-        "tx_sum):", "api_sum):", "gcu_kern_sum):", "mem_time_sum):", "mem_size_sum):",
-    ]  # fmt: skip
+        "tx_sum):",
+        "api_sum):",
+        "gcu_kern_sum):",
+        "mem_time_sum):",
+        "mem_size_sum):",
+    ]
 
 
 def test_names_of_other_tools_are_the_same_reports(stats):
@@ -122,10 +127,18 @@ def test_units_and_filters(stats):
 
 @pytest.mark.parametrize(
     ("words", "hint"),
-    [(["-r", "gcu_kern_summ"], "did you mean"), (["-r", "api_sum:base"], "no argument"), (["-f", "xml"], "choose"),
-     (["--timeunit", "h"], "choose"), (["--filter-time", "x"], "START/END"), (["--filter-tx", "nix"], "no range"),
-     (["-r", "model"], "no report"), (["-r", "../x"], "no report"), (["-o", "/no/such/folder/x.txt"], "-o")],
-)  # fmt: skip
+    [
+        (["-r", "gcu_kern_summ"], "did you mean"),
+        (["-r", "api_sum:base"], "no argument"),
+        (["-f", "xml"], "choose"),
+        (["--timeunit", "h"], "choose"),
+        (["--filter-time", "x"], "START/END"),
+        (["--filter-tx", "nix"], "no range"),
+        (["-r", "model"], "no report"),
+        (["-r", "../x"], "no report"),
+        (["-o", "/no/such/folder/x.txt"], "-o"),
+    ],
+)
 def test_mistakes_are_one_line_and_exit_2(stats, words, hint):
     code, out, err = stats(*words)
     assert code == 2 and out == ""

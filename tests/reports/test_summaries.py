@@ -21,9 +21,16 @@ def test_kernel_summary_has_the_figures_of_a_sample(small, report_json):
     rows = report_json(small, "gcu_kern_sum:base")
     assert [row["Name"] for row in rows] == ["a", "b", "c"]
     assert rows[0] == {
-        "Time (%)": pytest.approx(100 * 111 / 182), "Total Time (ns)": 111, "Instances": 2, "Avg (ns)": 56,
-        "Med (ns)": 56, "Min (ns)": 50, "Max (ns)": 61, "StdDev (ns)": 8, "Name": "a",
-    }  # fmt: skip
+        "Time (%)": pytest.approx(100 * 111 / 182),
+        "Total Time (ns)": 111,
+        "Instances": 2,
+        "Avg (ns)": 56,
+        "Med (ns)": 56,
+        "Min (ns)": 50,
+        "Max (ns)": 61,
+        "StdDev (ns)": 8,
+        "Name": "a",
+    }
     assert rows[2]["StdDev (ns)"] == 0
 
 
@@ -38,9 +45,16 @@ def test_kernels_are_told_apart_by_full_name_unless_base_is_asked_for(small, rep
 
 def test_columns_stand_in_the_order_users_know(small, report_json):
     assert list(report_json(small, "gcu_kern_sum")[0]) == [
-        "Time (%)", "Total Time (ns)", "Instances", "Avg (ns)", "Med (ns)", "Min (ns)", "Max (ns)", "StdDev (ns)",
+        "Time (%)",
+        "Total Time (ns)",
+        "Instances",
+        "Avg (ns)",
+        "Med (ns)",
+        "Min (ns)",
+        "Max (ns)",
+        "StdDev (ns)",
         "Name",
-    ]  # fmt: skip
+    ]
     assert list(report_json(small, "api_sum")[0])[2] == "Num Calls"
     assert list(report_json(small, "tx_sum")[0])[-2:] == ["Style", "Range"]
     assert list(report_json(small, "gcu_kern_gb_sum")[0])[-3:] == ["GridXYZ", "BlockXYZ", "Name"]
@@ -56,9 +70,12 @@ def test_grid_and_block_are_text_and_empty_where_unknown(small, report_json):
 def test_ranges_show_their_domain_and_marks_count(small, report_json):
     rows = {(row["Style"], row["Range"]): row["Instances"] for row in report_json(small, "tx_sum")}
     assert rows == {
-        ("PushPop", "step"): 1, ("PushPop", "model:fwd"): 1, ("PushPop", "bwd"): 1, ("StartEnd", "bwd"): 1,
+        ("PushPop", "step"): 1,
+        ("PushPop", "model:fwd"): 1,
+        ("PushPop", "bwd"): 1,
+        ("StartEnd", "bwd"): 1,
         ("Mark", "mark"): 1,
-    }  # fmt: skip
+    }
     assert [row["Range"] for row in report_json(small, "tx_startend_sum")] == ["bwd"]
     assert [row["Range"] for row in report_json(small, "tx_pushpop_sum")] == ["step", "model:fwd", "bwd"]
 
@@ -66,12 +83,15 @@ def test_ranges_show_their_domain_and_marks_count(small, report_json):
 def test_memory_operations_by_time_and_by_size(small, report_json):
     times = report_json(small, "mem_time_sum")
     assert [(row["Operation"], row["Count"], row["Total Time (ns)"]) for row in times] == [
-        ("[memcpy Host-to-Device]", 1, 100), ("[memset]", 1, 10), ("[memcpy weird]", 1, 0),
-    ]  # fmt: skip
+        ("[memcpy Host-to-Device]", 1, 100),
+        ("[memset]", 1, 10),
+        ("[memcpy weird]", 1, 0),
+    ]
     sizes = report_json(small, "mem_size_sum")
     assert [(row["Operation"], row["Count"], row["Total (MB)"]) for row in sizes] == [
-        ("[memcpy Host-to-Device]", 1, 1.0), ("[memset]", 1, 0.0004),
-    ]  # fmt: skip
+        ("[memcpy Host-to-Device]", 1, 1.0),
+        ("[memset]", 1, 0.0004),
+    ]
 
 
 def test_device_work_and_calls_in_one_table(small, report_json):
@@ -136,11 +156,12 @@ def test_figures_equal_those_of_the_statistics_module(make_session, report_json,
     session = make_session(
         {
             "api": {
-                "start_ns": list(range(len(calls))), "duration_ns": [ns for _, ns in calls],
+                "start_ns": list(range(len(calls))),
+                "duration_ns": [ns for _, ns in calls],
                 "name": [name for name, _ in calls],
             }
         }
-    )  # fmt: skip
+    )
     rows = report_json(session, "api_sum")
     assert {row["Name"] for row in rows} == {name for name, _ in calls}
     for row in rows:

@@ -12,8 +12,15 @@ from hypothesis import strategies as st
 from topsprof import tables
 from topsprof.reports.model import column
 
-COLUMNS = (column("Time (%)", "percent"), column("Total", "time"), column("Avg", "time_mean"), column("Calls", "count"),
-           column("Size (MB)", "number"), column("Id", "id"), column("Name"))  # fmt: skip
+COLUMNS = (
+    column("Time (%)", "percent"),
+    column("Total", "time"),
+    column("Avg", "time_mean"),
+    column("Calls", "count"),
+    column("Size (MB)", "number"),
+    column("Id", "id"),
+    column("Name"),
+)
 ROW = (12.345, 1_234_567_890_123_456_789, 1234.5, 12_345, 0.00125, 99_999, "void f<int>(a, b)")
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 

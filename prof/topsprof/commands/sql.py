@@ -36,8 +36,10 @@ _INTEGERS = (
 )
 
 _EPILOG = """\
-The session's tables are views of the same names; interval tables have start_ns, end_ns and duration_ns. The view `slice` unites
-all intervals. --schema lists every table and column. Nothing of the session can be changed, and no other file be read."""
+The session's tables are views of the same names; interval tables have start_ns, end_ns and duration_ns. The
+view `slice` unites
+all intervals. --schema lists every table and column. Nothing of the session can be changed, and no other
+file be read."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -87,7 +89,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def read_query(text: str) -> str:
-    """The SQL that an argument stands for: itself, the content of a file, or stdin for `-`. Raises UserError."""
+    """The SQL that an argument stands for: itself, the content of a file, or stdin for `-`. Raises
+    UserError."""
     try:
         if text == "-":
             query = sys.stdin.read()

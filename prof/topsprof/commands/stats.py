@@ -9,7 +9,8 @@ from tops_kit.errors import UserError
 from topsprof import tables
 
 _EPILOG = """\
-several reports: -r NAME,NAME or -r repeated; -f and -o may be repeated too, the n-th belongs to the n-th report and the last
+several reports: -r NAME,NAME or -r repeated; -f and -o may be repeated too, the n-th belongs to the n-th
+report and the last
 to all after it. Times are ns since the session's start unless --timeunit says otherwise."""
 
 
@@ -47,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--filter-time",
         metavar="START/END",
-        help="only what overlaps this time, e.g. 1.5s/2s, 100ms/ (since the session's start; @NS is absolute)",
+        help="only what overlaps this time, e.g. 1.5s/2s (since the session's start; @NS is absolute)",
     )
     parser.add_argument(
         "--filter-tx",

@@ -1,4 +1,5 @@
-"""What kernels are called in reports: by the name with parameters where the session has it, by the short one with `:base`."""
+"""What kernels are called in reports: by the name with parameters where the session has it, by the short one
+with `:base`."""
 
 from __future__ import annotations
 

@@ -6,8 +6,9 @@ from topsprof.reports._kernels import NAME_SQL
 
 CALLS = """
     calls AS (
-        -- one call per correlation: where a runtime call and the driver call in it share a number, the outer one
-        SELECT process_id, correlation_id, min(start_ns) AS call_ns, arg_min(duration_ns, start_ns) AS call_duration_ns,
+        -- one call per correlation: the outer one where a runtime and a driver call share a number
+        SELECT process_id, correlation_id, min(start_ns) AS call_ns, 
+               arg_min(duration_ns, start_ns) AS call_duration_ns,
                arg_min(name, start_ns)::VARCHAR AS call_name, arg_min(thread_id, start_ns) AS thread_id
         FROM api WHERE correlation_id IS NOT NULL AND correlation_id > 0
         GROUP BY process_id, correlation_id
@@ -25,11 +26,13 @@ LAUNCHED = f"""{CALLS},
         FROM {{kernel}} kernel JOIN calls USING (process_id, correlation_id)
     )
 """
-"""Kernels with their call. `queue_ns` is 0 when the kernel began before the call returned (or the clocks disagree)."""
+"""Kernels with their call. `queue_ns` is 0 when the kernel began before the call returned (or the clocks
+disagree)."""
 
 _WORK = f"""
     work AS (
-        SELECT process_id, correlation_id, start_ns, end_ns, duration_ns, {NAME_SQL} AS name, true AS is_kernel
+        SELECT process_id, correlation_id, start_ns, end_ns, duration_ns, {NAME_SQL} AS name,
+               true AS is_kernel
         FROM {{kernel}} kernel
         UNION ALL
         SELECT process_id, correlation_id, start_ns, end_ns, duration_ns, 'memcpy', false FROM {{memcpy}}
@@ -50,7 +53,7 @@ IN_RANGES = f"""WITH {CALLS}, {_WORK},
         SELECT min(start_ns) AS low, max(end_ns) - min(start_ns) + 1 AS span
         FROM (SELECT start_ns, end_ns FROM {{tx}} UNION ALL SELECT call_ns, call_ns FROM done)
     ), ranges AS (
-        -- thread and time in one number, so that containment is two inequalities: a join that DuckDB does by sorting
+        -- thread and time in one number: containment is two inequalities, which DuckDB joins by sorting
         SELECT row_number() OVER () AS range_id, tx.*, number::HUGEINT * span + (start_ns - low) AS low_key,
                number::HUGEINT * span + (end_ns - low) AS high_key
         FROM {{tx}} tx JOIN threads USING (process_id, thread_id) CROSS JOIN reach
@@ -63,4 +66,5 @@ IN_RANGES = f"""WITH {CALLS}, {_WORK},
         FROM ranges JOIN keyed ON key >= low_key AND key < high_key
     )
 """
-"""`inside`: device work by the range in which it was launched, on the launching thread; `ranges`: the ranges."""
+"""`inside`: device work by the range in which it was launched, on the launching thread; `ranges`: the
+ranges."""

@@ -21,7 +21,8 @@ REPORT = Report(
     ),
     sql="""
         WITH named AS (SELECT process_id, thread_id, any_value(name) AS thread_name FROM thread GROUP BY ALL)
-        SELECT start_ns - {origin}, duration_ns, name, return_value, correlation_id, process_id, thread_id, thread_name
+        SELECT start_ns - {origin}, duration_ns, name, return_value, correlation_id, process_id, thread_id,
+        thread_name
         FROM {api} LEFT JOIN named USING (process_id, thread_id)
         ORDER BY start_ns, duration_ns DESC, process_id, thread_id
     """,

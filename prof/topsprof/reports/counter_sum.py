@@ -24,9 +24,11 @@ REPORT = Report(
         column("PID", "id"),
     ),
     sql="""
-        SELECT count(value), avg(value), median(value), min(value), max(value), coalesce(stddev_samp(value), 0),
+        SELECT count(value), avg(value), median(value), min(value), max(value), coalesce(stddev_samp(value),
+        0),
                arg_min(value, start_ns), arg_max(value, start_ns), any_value(unit),
-               CASE WHEN coalesce(domain, '') = '' THEN name ELSE domain || ':' || name END AS counter_name, series, process_id
+               CASE WHEN coalesce(domain, '') = '' THEN name ELSE domain || ':' || name END AS counter_name,
+               series, process_id
         FROM {counter} WHERE isfinite(value) GROUP BY counter_name, series, process_id
         ORDER BY counter_name, series, process_id
     """,

@@ -35,7 +35,8 @@ class Data:
 
     @classmethod
     def filtered(cls, session: Session, time: str | None = None, tx: str | None = None) -> Data:
-        """The part of a session that `--filter-time` and `--filter-tx` leave: what overlaps both. Raises UserError."""
+        """The part of a session that `--filter-time` and `--filter-tx` leave: what overlaps both. Raises
+        UserError."""
         data = cls(session)
         if time is not None:
             data.windows = (parse_time_range(time, data.origin_ns),)
@@ -67,7 +68,8 @@ class Data:
         keys = ", ".join(group)
         for row in self.query(
             f"SELECT count({value}), sum({value}), min({value}), max({value}), median({value}), "
-            f"coalesce(stddev_samp({value}), 0), {keys} FROM {{{table}}} GROUP BY {keys} HAVING count({value}) > 0"
+            f"coalesce(stddev_samp({value}), 0), {keys} FROM {{{table}}} GROUP BY {keys} HAVING "
+            f"count({value}) > 0"
         ):
             figures: Sequence[Any] = row
             count, total, low, high, median, deviation, *values = figures
@@ -97,7 +99,8 @@ class Data:
         return self.session.sql_connection()
 
     def query(self, sql: str) -> Iterator[Row]:
-        """Run a report's SQL: `{table}` is a filtered table, `{origin}` the session's start. Rows come in batches."""
+        """Run a report's SQL: `{table}` is a filtered table, `{origin}` the session's start. Rows come in
+        batches."""
         cursor = self.connection.execute(self.expand(sql))
         while rows := cursor.fetchmany(_BATCH_ROWS):
             yield from rows
@@ -171,7 +174,8 @@ class Data:
             condition += " AND coalesce(domain, '') = ?"
             values.append("" if domain == "default" else domain)
         rows: Sequence[Window] = self.connection.execute(
-            f"SELECT start_ns, end_ns FROM tx WHERE {condition} AND coalesce(style, '') <> 'Mark' ORDER BY ALL",
+            f"SELECT start_ns, end_ns FROM tx WHERE {condition} AND coalesce(style, '') <> 'Mark' "
+            "ORDER BY ALL",
             values,
         ).fetchall()
         return rows

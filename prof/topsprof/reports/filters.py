@@ -1,6 +1,7 @@
 """Which part of a session a report is about: windows of time, from `--filter-time` and `--filter-tx`.
 
-An event belongs to a window when the two overlap, and then counts whole: it is neither cut nor scaled. A window [t0, t1) is
+An event belongs to a window when the two overlap, and then counts whole: it is neither cut nor scaled. A
+window [t0, t1) is
 half-open; an event without length belongs to it when t0 <= start < t1.
 """
 
@@ -19,7 +20,8 @@ FOREVER = (1 << 63) - 1
 
 
 def parse_time_range(text: str, origin_ns: int) -> Window:
-    """`START/END` -> a window. Either side may be empty. Times count from the session's start, in ns or with a unit.
+    """`START/END` -> a window. Either side may be empty. Times count from the session's start, in ns or with
+    a unit.
 
     `@` before a time makes it absolute session time, as SQL shows it. Raises UserError.
     """

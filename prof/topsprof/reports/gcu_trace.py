@@ -13,7 +13,8 @@ REPORT = with_base(
     Report(
         "gcu_trace",
         "GCU Trace",
-        "Kernels, copies and fills one by one, in order of their start (since the session's start). MB are 10^6 bytes.",
+        "Kernels, copies and fills one by one, in order of their start (since the session's start). MB are "
+        "10^6 bytes.",
         requires=("kernel|memcpy|memset",),
         columns=(
             column("Start", "time"),
@@ -38,7 +39,8 @@ REPORT = with_base(
                    process_id, {_PLACE}, {NAME_SQL} AS name
             FROM {{kernel}} kernel
             UNION ALL
-            SELECT start_ns, duration_ns, correlation_id, {_NO_SHAPE}, size_bytes, src_kind::VARCHAR, dst_kind::VARCHAR,
+            SELECT start_ns, duration_ns, correlation_id, {_NO_SHAPE}, size_bytes, src_kind::VARCHAR,
+            dst_kind::VARCHAR,
                    process_id, {_PLACE}, {MEMCPY_SQL}
             FROM {{memcpy}}
             UNION ALL
@@ -46,8 +48,10 @@ REPORT = with_base(
                    process_id, {_PLACE}, {MEMSET_SQL}
             FROM {{memset}}
         )
-        SELECT start_ns - {{origin}}, duration_ns, correlation_id, grid_x, grid_y, grid_z, block_x, block_y, block_z,
-               size_bytes / 1e6, CASE WHEN duration_ns > 0 THEN size_bytes * 1e3 / duration_ns END, src_kind, dst_kind,
+        SELECT start_ns - {{origin}}, duration_ns, correlation_id, grid_x, grid_y, grid_z, block_x, block_y,
+        block_z,
+               size_bytes / 1e6, CASE WHEN duration_ns > 0 THEN size_bytes * 1e3 / duration_ns END, src_kind,
+               dst_kind,
                CASE WHEN named.device IS NULL THEN work.device_id::VARCHAR
                     ELSE named.device || ' (' || work.device_id || ')' END,
                context_id, stream_id, name

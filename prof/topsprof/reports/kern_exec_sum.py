@@ -21,7 +21,8 @@ REPORT = with_base(
     Report(
         "kern_exec_sum",
         "Kernel Launch & Exec Time Summary",
-        "Launches by thread, device, call and kernel. T: from the call's begin to the kernel's end, A: the call, Q: from the call's "
+        "Launches by thread, device, call and kernel. T: from the call's begin to the kernel's end, A: the "
+        "call, Q: from the call's "
         "end to the kernel's begin (of the QCount launches that waited), K: the kernel.",
         requires=("kernel", "api"),
         columns=(
@@ -40,7 +41,9 @@ REPORT = with_base(
         ),
         sql=f"""
         WITH {LAUNCHED}, measured AS (SELECT *, nullif(queue_ns, 0) AS queued FROM launched)
-        SELECT process_id, thread_id, device_id, count(*), count(queued), {", ".join(_statistics(value) for _, value in _PHASES)},
+        SELECT process_id, thread_id, device_id, count(*), count(queued), {
+            ", ".join(_statistics(value) for _, value in _PHASES)
+        },
                call_name, name
         FROM measured GROUP BY process_id, thread_id, device_id, call_name, name
         ORDER BY sum(total_ns) DESC, call_name, name, process_id, thread_id, device_id

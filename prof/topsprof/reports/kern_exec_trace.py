@@ -32,7 +32,8 @@ REPORT = with_base(
         WITH {LAUNCHED}
         SELECT call_ns - {{origin}}, call_duration_ns,
                CASE WHEN queue_ns > 0 THEN call_ns + call_duration_ns - {{origin}} END, nullif(queue_ns, 0),
-               start_ns - {{origin}}, duration_ns, total_ns, process_id, thread_id, device_id, call_name, grid, block, name
+               start_ns - {{origin}}, duration_ns, total_ns, process_id, thread_id, device_id, call_name,
+               grid, block, name
         FROM launched ORDER BY call_ns, start_ns, name
     """,
     )

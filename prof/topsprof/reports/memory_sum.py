@@ -7,7 +7,8 @@ from topsprof.reports.model import Report, column
 REPORT = Report(
     "memory_sum",
     "Memory Allocation Summary",
-    "Allocations and releases, by owner of the memory. MB are 10^6 bytes; Peak is the most in use at one time.",
+    "Allocations and releases, by owner of the memory. MB are 10^6 bytes; Peak is the most in use at one "
+    "time.",
     requires=("memory",),
     columns=(
         column("Allocs", "count"),

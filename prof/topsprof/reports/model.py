@@ -1,4 +1,5 @@
-"""What a report is: a name, the tables it needs, its columns, and either SQL, a grouping or a function that gives the rows.
+"""What a report is: a name, the tables it needs, its columns, and either SQL, a grouping or a function that
+gives the rows.
 
 A report's columns never change once released: a wider one gets a new name.
 """
@@ -38,7 +39,8 @@ class Type(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column. The title of a time column gets its unit when it is written, e.g. `Total Time` -> `Total Time (ns)`."""
+    """One column. The title of a time column gets its unit when it is written, e.g. `Total Time` -> `Total
+    Time (ns)`."""
 
     title: str
     type: Type
@@ -57,7 +59,8 @@ def column(title: str, type_: str = "text") -> Column:
 class Source:
     """Where the rows of a grouping come from: `table` grouped by `group`.
 
-    `label` turns one group's values into the report's key cells, e.g. ("HtoD",) -> ("[memcpy Host-to-Device]",).
+    `label` turns one group's values into the report's key cells, e.g. ("HtoD",) -> ("[memcpy
+    Host-to-Device]",).
     Groups for which `keep` is false do not belong to the report.
     """
 
@@ -69,7 +72,8 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """Statistics of `value` per group. Unfiltered they come from the session's summaries, without reading one event.
+    """Statistics of `value` per group. Unfiltered they come from the session's summaries, without reading
+    one event.
 
     The report's columns are built from `shape` (see topsprof.reports.shapes).
     """
@@ -84,7 +88,8 @@ class Report:
     """One report. Exactly one of `sql`, `grouping` and `compute` gives its rows.
 
     requires  tables that must have rows; `a|b` means either
-    sql       DuckDB SQL whose columns are the report's, in order; `{table}` stands for a table after filtering,
+    sql       DuckDB SQL whose columns are the report's, in order; `{table}` stands for a table after
+    filtering,
               `{origin}` for the session's start, ns
     variants  argument (`name:argument`) -> the report it selects
     """
@@ -105,7 +110,8 @@ class Report:
             raise ValueError(f"report {self.name} needs exactly one of sql, grouping and compute")
 
     def missing(self, tables: Mapping[str, int]) -> str:
-        """What a session with these tables (name -> rows) lacks for this report, e.g. `memcpy or memset`; empty: nothing."""
+        """What a session with these tables (name -> rows) lacks for this report, e.g. `memcpy or memset`;
+        empty: nothing."""
         for alternatives in self.requires:
             names = alternatives.split("|")
             if not any(tables.get(name, 0) for name in names):

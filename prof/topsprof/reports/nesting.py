@@ -1,7 +1,9 @@
 """Depth, parent and own time of nested intervals, all at once with numpy.
 
-Intervals of a track nest when each pair is disjoint or one contains the other. Where they merely overlap the results are
-defined (an interval's parent is the last one, one level up, that began before it) but an own time is cut at 0.
+Intervals of a track nest when each pair is disjoint or one contains the other. Where they merely overlap the
+results are
+defined (an interval's parent is the last one, one level up, that began before it) but an own time is cut at
+0.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ def nest(track: Ints, start_ns: Ints, duration_ns: Ints) -> Nesting:
     starts = start_ns[order] * 2
     ends = start_ns * 2 + np.maximum(duration_ns * 2, 1)
     ends = ends[np.lexsort((ends, track))]
-    # depth = intervals of the track that began before, less those of them that have ended (all that ended, began before)
+    # depth = intervals of the track that began before, less those of them that have ended (all that ended,
+    # began before)
     depth = np.empty(count, np.int64)
     cuts = np.flatnonzero(np.diff(tracks)) + 1
     for low, high in zip((0, *cuts), (*cuts, count), strict=True):
@@ -54,7 +57,8 @@ def nest(track: Ints, start_ns: Ints, duration_ns: Ints) -> Nesting:
 
 
 def _parents(tracks: Ints, depth: Ints) -> Ints:
-    """Index of the last interval before each one that is one level up on its track; -1 at depth 0. Sorted order."""
+    """Index of the last interval before each one that is one level up on its track; -1 at depth 0. Sorted
+    order."""
     count = len(depth)
     parent = np.full(count, -1, np.int64)
     index = np.arange(count)

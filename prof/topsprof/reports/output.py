@@ -34,7 +34,8 @@ def show(
 ) -> None:
     """Write reports (key, report) of a session; without any, the default set as far as the session has data.
 
-    The n-th report is written in the n-th format to the n-th output, the last ones serving the rest. Raises UserError.
+    The n-th report is written in the n-th format to the n-th output, the last ones serving the rest. Raises
+    UserError.
     """
     data = Data.filtered(session, filter_time, filter_tx)
     chosen = list(reports) or _default_reports(data)
@@ -72,7 +73,8 @@ def _plan(
     session: Path,
     overwrite: bool,
 ) -> list[_Job]:
-    """Which reports go where. Neighbours on one output and in one format stay together, as one JSON object does."""
+    """Which reports go where. Neighbours on one output and in one format stay together, as one JSON object
+    does."""
     if not chosen:  # a program that asked for JSON gets an object all the same
         path = None if outputs[0] in ("-", ".") else Path(outputs[0])
         return [_Job(path, "json", (), overwrite)] if formats[0] == "json" else []

@@ -25,12 +25,15 @@ _SAMPLES = """
         -- once per function, however often it recurs in a stack
         SELECT DISTINCT leaf, name FROM frames JOIN stack ON stack.stack_id = frame
     ), inclusive AS (
-        SELECT named.name, sum(ns) AS total_ns FROM named JOIN taken ON leaf = taken.stack_id GROUP BY named.name
+        SELECT named.name, sum(ns) AS total_ns FROM named JOIN taken ON leaf = taken.stack_id GROUP BY
+        named.name
     ), own AS (
-        SELECT name, sum(ns) AS self_ns, sum(weight) AS weight FROM taken JOIN stack USING (stack_id) GROUP BY name
+        SELECT name, sum(ns) AS self_ns, sum(weight) AS weight FROM taken JOIN stack USING (stack_id) GROUP
+        BY name
     )
     SELECT coalesce(100 * coalesce(weight, 0) / nullif(sum(weight) OVER (), 0), 0) AS share,
-           round(coalesce(self_ns, 0))::HUGEINT, round(total_ns)::HUGEINT, round(coalesce(weight, 0))::HUGEINT, name
+           round(coalesce(self_ns, 0))::HUGEINT, round(total_ns)::HUGEINT, round(coalesce(weight,
+           0))::HUGEINT, name
     FROM inclusive LEFT JOIN own USING (name) ORDER BY share DESC, total_ns DESC, name
 """
 
@@ -55,7 +58,8 @@ def _call_rows(data: Data) -> Iterator[Row]:
     duration, code = calls["duration_ns"], calls["code"]
     nesting = nest(calls["track"], calls["start_ns"], duration)
     own = np.maximum(duration - nesting.child_ns, 0)
-    # a recursive call's time is already in the outer call of the same function: only outermost ones make the total.
+    # a recursive call's time is already in the outer call of the same function: only outermost ones make the
+    # total.
     # Calls of one function alone nest among themselves, so depth 0 there is outermost.
     outermost = nest(calls["track"] * (len(names) + 1) + code, calls["start_ns"], duration).depth == 0
     self_ns, total_ns = np.zeros(len(names), np.int64), np.zeros(len(names), np.int64)
@@ -71,7 +75,8 @@ def _call_rows(data: Data) -> Iterator[Row]:
 _BASE = Report(
     "py_sum",
     "Python Function Summary",
-    "Python functions by own time: from samples where there are any, else from traced calls (then Samples is the number of "
+    "Python functions by own time: from samples where there are any, else from traced calls (then Samples "
+    "is the number of "
     "calls). Arguments `samples` and `calls` choose.",
     requires=("sample|python",),
     columns=(

@@ -1,4 +1,5 @@
-"""Finds reports: the report NAME is the constant REPORT of the module NAME of this package. A new report is one new file."""
+"""Finds reports: the report NAME is the constant REPORT of the module NAME of this package. A new report is
+one new file."""
 
 from __future__ import annotations
 

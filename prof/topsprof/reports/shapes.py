@@ -40,7 +40,8 @@ def time_summary(
     keys: tuple[str, ...] = ("Name",),
     variants: Mapping[str, Report] | None = None,
 ) -> Report:
-    """A report of durations per group: share, total, number, average, median, extremes, deviation, then the keys."""
+    """A report of durations per group: share, total, number, average, median, extremes, deviation, then the
+    keys."""
     columns = (
         column("Time (%)", "percent"),
         column("Total Time", "time"),

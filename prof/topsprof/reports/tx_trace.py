@@ -24,7 +24,8 @@ REPORT = Report(
         column("Lvl", "id"),
     ),
     sql=f"""
-        SELECT start_ns - {{origin}}, end_ns - {{origin}}, duration_ns, style, {RANGE_SQL}, category, payload, error,
+        SELECT start_ns - {{origin}}, end_ns - {{origin}}, duration_ns, style, {RANGE_SQL}, category,
+        payload, error,
                process_id, thread_id, depth
         FROM {{tx}} ORDER BY start_ns, duration_ns DESC, process_id, thread_id
     """,
