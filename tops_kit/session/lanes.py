@@ -94,7 +94,8 @@ def index(table: Table, data: SegmentData) -> SegmentData:
     bounds = np.append(heads, data.rows).astype(np.int64)
     levels: Array = np.zeros((0, 4), np.int64)
     if table.kind is Kind.INTERVAL:
-        result.pyramid, levels = _pyramid(result, table, bounds, start, end)
+        pyramid, levels = _pyramid(result, table, bounds, start, end)
+        result.pyramid = pyramid if len(levels) else None
     result.lanes = _lane_table(lanes, bounds, start, end, levels)
     return result
 
