@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from tops_kit.session import Session
 from topsprof.importers.base import ImportOptions
 from topsprof.importers.job import JobOptions, import_files
+
+from tops_kit.session import Session
 
 Import = Callable[..., Session]
 

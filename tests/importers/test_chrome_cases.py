@@ -119,7 +119,11 @@ def test_06_numbers_as_strings_and_names_as_numbers(import_events: Import) -> No
         ]
     )
     found = {row["name"]: row for row in rows(session)}
-    assert (found["text"]["process_id"], found["text"]["thread_id"], found["text"]["start_ns"]) == (12, 7, 1250)
+    assert (found["text"]["process_id"], found["text"]["thread_id"], found["text"]["start_ns"]) == (
+        12,
+        7,
+        1250,
+    )
     assert found["big"]["thread_id"] == 139872645224448
     assert (found["zero"]["thread_id"], found["one"]["thread_id"]) == (0, 1)
     assert found["negative"]["thread_id"] == -247463936
@@ -269,7 +273,9 @@ class TestDamage:
         assert [name for name, *_ in spans(session)] == ["a"]
         assert codes(session) == {"dropped:event_without_time": 1, "dropped:event_with_bad_time": 2}
 
-    @pytest.mark.parametrize("data", [b"", b"   ", b"{}", b"[]", b"hello", b"5", b'{"a": 1}', b'"traceEvents"'])
+    @pytest.mark.parametrize(
+        "data", [b"", b"   ", b"{}", b"[]", b"hello", b"5", b'{"a": 1}', b'"traceEvents"']
+    )
     def test_nothing_to_import(self, import_bytes: Import, data: bytes) -> None:
         if data == b"[]":
             assert import_bytes(data, importer="chrome").tables() == {}
@@ -286,7 +292,9 @@ class TestDamage:
 
     def test_deep_nesting_is_no_crash(self, import_bytes: Import) -> None:
         deep = "[" * 5000 + "]" * 5000
-        text = self.text(self.good("a"), '{"ph": "X", "ts": 1, "args": {"deep": ' + deep + "}}", self.good("b", 4))
+        text = self.text(
+            self.good("a"), '{"ph": "X", "ts": 1, "args": {"deep": ' + deep + "}}", self.good("b", 4)
+        )
         assert [name for name, *_ in spans(import_bytes(text.encode()))] == ["a", "b"]
 
 
@@ -312,7 +320,12 @@ class TestMetadata:
         assert (process["sort_index"], process["labels"]) == (-6, "GPU 0, fast")
         assert json.loads(process["args"]) == {"num_cpus": {"number": 16}}
         (thread,) = session.table("thread").to_pylist()
-        assert (thread["process_id"], thread["thread_id"], thread["name"], thread["sort_index"]) == (7, 8, "main", 3)
+        assert (thread["process_id"], thread["thread_id"], thread["name"], thread["sort_index"]) == (
+            7,
+            8,
+            "main",
+            3,
+        )
         assert session.ledger.clean
 
 
@@ -338,9 +351,9 @@ class TestFlows:
             [x("a", 0, 2), x("b", 5, 1, tid=2), x("c", 8, 1, tid=2), flow("s", 1), flow("f", 3, tid=2)]
         )
         assert self.links(session) == [(1000, 5000)]
-        assert self.links(import_events([x("b", 5, 1, tid=2), flow("s", 1), flow("f", 3, tid=2, bp="e")])) == [
-            (1000, 3000)
-        ]
+        assert self.links(
+            import_events([x("b", 5, 1, tid=2), flow("s", 1), flow("f", 3, tid=2, bp="e")])
+        ) == [(1000, 3000)]
 
     def test_reused_ids(self, import_events: Import) -> None:
         session = import_events([flow("s", 1), flow("f", 2, bp="e"), flow("s", 3), flow("f", 4, bp="e")])
@@ -384,7 +397,11 @@ class TestIdsAndOtherPhases:
         )
         found = {row["name"]: row for row in rows(session)}
         assert {name: (row["start_ns"], row["end_ns"]) for name, row in found.items()} == {
-            "p": (0, 5000), "q": (1000, 6000), "inner": (2000, 4000), "tick": (3000, 3000), "other": (7000, 8000),
+            "p": (0, 5000),
+            "q": (1000, 6000),
+            "inner": (2000, 4000),
+            "tick": (3000, 3000),
+            "other": (7000, 8000),
         }
         assert found["inner"]["end_thread_id"] == 9
         assert {name: row["style"] for name, row in found.items()} == dict.fromkeys(
@@ -394,11 +411,18 @@ class TestIdsAndOtherPhases:
 
     def test_local_and_global_ids(self, import_events: Import) -> None:
         def a(phase: str, ts: float, pid: int, where: str) -> dict[str, Any]:
-            return {"ph": phase, "ts": ts, "name": where, "cat": "c", "id2": {where: "0x5"}, "pid": pid, "tid": 1}
+            return {
+                "ph": phase,
+                "ts": ts,
+                "name": where,
+                "cat": "c",
+                "id2": {where: "0x5"},
+                "pid": pid,
+                "tid": 1,
+            }
 
         session = import_events(
-            [a("b", 0, 1, "local"), a("b", 1, 2, "local"), a("e", 2, 1, "local"), a("e", 3, 2, "local")]
-            + [a("b", 5, 1, "global"), a("e", 6, 2, "global")]
+            [a("b", 0, 1, "local"), a("b", 1, 2, "local"), a("e", 2, 1, "local"), a("e", 3, 2, "local"), a("b", 5, 1, "global"), a("e", 6, 2, "global")]
         )
         assert spans(session) == [("local", 0, 2000), ("local", 1000, 3000), ("global", 5000, 6000)]
         assert session.ledger.clean
@@ -411,27 +435,41 @@ class TestIdsAndOtherPhases:
     def test_counters(self, import_events: Import) -> None:
         session = import_events(
             [
-                {"ph": "C", "name": "memory", "ts": 1, "pid": 1, "args": {"used": 5, "free": "7.5", "note": "x"}},
+                {
+                    "ph": "C",
+                    "name": "memory",
+                    "ts": 1,
+                    "pid": 1,
+                    "args": {"used": 5, "free": "7.5", "note": "x"},
+                },
                 {"ph": "C", "name": "memory", "ts": 2, "pid": 1, "id": 3, "args": {"used": 6}},
                 {"ph": "C", "name": "memory", "ts": 3, "pid": 1, "args": {}},
             ]
         )
         found = session.table("counter").to_pylist()
         assert [(r["start_ns"], r["name"], r["series"], r["value"]) for r in found] == [
-            (1000, "memory", "used", 5.0), (1000, "memory", "free", 7.5), (2000, "memory[3]", "used", 6.0),
+            (1000, "memory", "used", 5.0),
+            (1000, "memory", "free", 7.5),
+            (2000, "memory[3]", "used", 6.0),
         ]
         assert json.loads(found[0]["args"]) == {"note": "x"}
         assert codes(session) == {"dropped:counter_without_value": 1}
 
     @pytest.mark.parametrize("phase", ["i", "I", "R"])
     def test_instants(self, import_events: Import, phase: str) -> None:
-        session = import_events([{"ph": phase, "name": "m", "ts": 4, "pid": 1, "tid": 2, "s": "t", "args": {"a": 1}}])
+        session = import_events(
+            [{"ph": phase, "name": "m", "ts": 4, "pid": 1, "tid": 2, "s": "t", "args": {"a": 1}}]
+        )
         (row,) = rows(session)
         assert (row["name"], row["start_ns"], row["duration_ns"], row["style"]) == ("m", 4000, 0, "Mark")
 
     def test_objects(self, import_events: Import) -> None:
         session = import_events(
-            [flow("N", 1, id="0x28"), flow("O", 2, id="0x28", args={"snapshot": {"a": 1}}), flow("D", 3, id="0x28")]
+            [
+                flow("N", 1, id="0x28"),
+                flow("O", 2, id="0x28", args={"snapshot": {"a": 1}}),
+                flow("D", 3, id="0x28"),
+            ]
         )
         assert spans(session) == [("f", 1000, 3000), ("f", 2000, 2000)]
 
@@ -458,8 +496,10 @@ class TestIdsAndOtherPhases:
         ]
         chunk = {"cpuProfile": {"nodes": nodes, "samples": [2, 1]}, "timeDeltas": [5, 10]}
         session = import_events(
-            [flow("P", 1, name="Profile", args={"data": {"startTime": 100}}),
-             flow("P", 2, name="ProfileChunk", args={"data": chunk})]
+            [
+                flow("P", 1, name="Profile", args={"data": {"startTime": 100}}),
+                flow("P", 2, name="ProfileChunk", args={"data": chunk}),
+            ]
         )
         assert session.table("sample")["start_ns"].to_pylist() == [105_000, 115_000]
         frame = session.table("stack").to_pylist()[1]
@@ -482,7 +522,9 @@ class TestFiles:
         assert session.ledger.clean
 
     def test_gzip_of_several_members(self, import_bytes: Import) -> None:
-        self.check(import_bytes(gzip.compress(self.data[:30]) + gzip.compress(self.data[30:]), name="t.json.gz"))
+        self.check(
+            import_bytes(gzip.compress(self.data[:30]) + gzip.compress(self.data[30:]), name="t.json.gz")
+        )
 
     def test_plain_behind_gz(self, import_bytes: Import) -> None:
         self.check(import_bytes(self.data, name="t.json.gz"))

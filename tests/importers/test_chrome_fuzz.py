@@ -15,8 +15,23 @@ from tops_kit.session import Session
 
 Import = Callable[..., Session]
 
-VALUES = [b"null", b'"x"', b"-1", b"1e400", b"18446744073709551615", b"[]", b"{}", b"true", b"NaN", b"9223372036854775807",
-          b'""', b'"0x1"', b"-9223372036854775808", b"9223372036854775.8", b"[1,2,3]"]  # fmt: skip
+VALUES = [
+    b"null",
+    b'"x"',
+    b"-1",
+    b"1e400",
+    b"18446744073709551615",
+    b"[]",
+    b"{}",
+    b"true",
+    b"NaN",
+    b"9223372036854775807",
+    b'""',
+    b'"0x1"',
+    b"-9223372036854775808",
+    b"9223372036854775.8",
+    b"[1,2,3]",
+]
 
 
 def events(chance: random.Random) -> list[Any]:
@@ -24,17 +39,64 @@ def events(chance: random.Random) -> list[Any]:
     host = {"pid": 5, "tid": 6}
     made: list[Any] = []
     for i in range(30):
-        cat = chance.choice(["cpu_op", "kernel", "gpu_memcpy", "gpu_memset", "cuda_runtime", "python_function", "cuda_sync",
-                             "user_annotation", "overhead", "other"])  # fmt: skip
-        args = {"External id": i, "correlation": i, "device": 0, "stream": 7, "grid": [1, 2, 3], "block": [1, 1, 1],
-                "bytes": 5, "Input Dims": [[1]], "Call stack": "a;b", "Collective name": "x", "In msg nelems": 4,
-                "dtype": "Float", "Bytes": 3, "other": {"a": [1.5]}}  # fmt: skip
-        made.append({"ph": "X", "cat": cat, "name": f"ProfilerStep#{i}" if i % 9 == 0 else f"n{i}(int)", "ts": i * 1.5,
-                     "dur": 4, **host, "args": args})  # fmt: skip
+        cat = chance.choice(
+            [
+                "cpu_op",
+                "kernel",
+                "gpu_memcpy",
+                "gpu_memset",
+                "cuda_runtime",
+                "python_function",
+                "cuda_sync",
+                "user_annotation",
+                "overhead",
+                "other",
+            ]
+        )
+        args = {
+            "External id": i,
+            "correlation": i,
+            "device": 0,
+            "stream": 7,
+            "grid": [1, 2, 3],
+            "block": [1, 1, 1],
+            "bytes": 5,
+            "Input Dims": [[1]],
+            "Call stack": "a;b",
+            "Collective name": "x",
+            "In msg nelems": 4,
+            "dtype": "Float",
+            "Bytes": 3,
+            "other": {"a": [1.5]},
+        }
+        made.append(
+            {
+                "ph": "X",
+                "cat": cat,
+                "name": f"ProfilerStep#{i}" if i % 9 == 0 else f"n{i}(int)",
+                "ts": i * 1.5,
+                "dur": 4,
+                **host,
+                "args": args,
+            }
+        )
     for i, phase in enumerate("BEbenSTpFstfiIRCMNODPvVc(=Z"):
-        made.append({"ph": phase, "cat": "c", "name": "process_name" if phase == "M" else "Profile", "ts": i, "id": i % 3,
-                     "id2": {"local": "0x5"} if i % 4 == 0 else {"global": 7}, **host,
-                     "args": {"name": "p", "Bytes": 7, "data": {"cpuProfile": {"nodes": [{"id": 1}], "samples": [1, 2]}}}})
+        made.append(
+            {
+                "ph": phase,
+                "cat": "c",
+                "name": "process_name" if phase == "M" else "Profile",
+                "ts": i,
+                "id": i % 3,
+                "id2": {"local": "0x5"} if i % 4 == 0 else {"global": 7},
+                **host,
+                "args": {
+                    "name": "p",
+                    "Bytes": 7,
+                    "data": {"cpuProfile": {"nodes": [{"id": 1}], "samples": [1, 2]}},
+                },
+            }
+        )
     chance.shuffle(made)
     return made
 
@@ -44,8 +106,12 @@ def test_damage(import_bytes: Import, seed: int, monkeypatch: pytest.MonkeyPatch
     if seed % 4 == 0:
         monkeypatch.setenv("TOPSKIT_PURE", "1")
     chance = random.Random(seed)
-    top = {"samples": [{"ts": 1, "sf": 1}], "stackFrames": {"1": {"name": "r", "parent": 1}}, "deviceProperties": [{"id": 0}],
-           "distributedInfo": {"rank": 1}}  # fmt: skip
+    top = {
+        "samples": [{"ts": 1, "sf": 1}],
+        "stackFrames": {"1": {"name": "r", "parent": 1}},
+        "deviceProperties": [{"id": 0}],
+        "distributedInfo": {"rank": 1},
+    }
     data = bytearray(json.dumps({**top, "traceEvents": events(chance)}).encode())
     for _ in range(chance.randrange(1, 30)):
         position = chance.randrange(len(data))

@@ -1,4 +1,6 @@
-"""The scanner in C and its twin: the same rows from the same bytes, however they are cut, and never a crash."""
+"""The scanner in C and its twin: the same rows from the same bytes, however they are cut, and never a
+crash.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from topsprof.importers import scan_twin
 from topsprof.importers.scan import Batch, Strings
 
@@ -22,7 +23,9 @@ LOOSE = ("bad_text", "control_character", "not_a_number", "extra_comma")  # only
 
 
 def scanned(module: Any, data: bytes, step: int) -> dict[str, Any]:
-    """Everything that a scanner finds in `data`, fed in pieces of `step` bytes, in a form that can be compared."""
+    """Everything that a scanner finds in `data`, fed in pieces of `step` bytes, in a form that can be
+    compared.
+    """
     scanner = module.Scanner(list(KEYS.items()))
     for position in range(0, len(data), step):
         scanner.feed(data[position : position + step])
@@ -40,7 +43,9 @@ def scanned(module: Any, data: bytes, step: int) -> dict[str, Any]:
         out[name] = [value if state == 1 else None for value, state in known]
     for name in ("pid", "tid", "id"):
         known = zip(batch.column(name).tolist(), out[f"{name}_kind"], strict=True)
-        out[name] = [strings.text(value) if kind in (2, 4, 6) else value if kind else None for value, kind in known]
+        out[name] = [
+            strings.text(value) if kind in (2, 4, 6) else value if kind else None for value, kind in known
+        ]
     for key, kind in KEYS.items():
         rows, values = batch.sparse(key, np.float64 if kind == "f" else np.int64)
         found = values.tolist()
@@ -65,7 +70,9 @@ def same(data: bytes, steps: tuple[int, ...] = (1 << 20,)) -> dict[str, Any]:
     return first
 
 
-TEXT = st.text(max_size=12) | st.sampled_from(["0x1f", "12", "1.5", "", "[1,2,3]", "a\u0000b", '"', "\\", "\U0001f600"])
+TEXT = st.text(max_size=12) | st.sampled_from(
+    ["0x1f", "12", "1.5", "", "[1,2,3]", "a\u0000b", '"', "\\", "\U0001f600"]
+)
 NUMBER = (
     st.integers(-(1 << 70), 1 << 70)
     | st.floats(allow_nan=True)
@@ -77,15 +84,20 @@ VALUE = st.recursive(
     max_leaves=8,
 )
 EVENT = st.dictionaries(
-    st.sampled_from(["ph", "ts", "dur", "pid", "tid", "name", "cat", "id", "id2", "scope", "bp", "s", "args", "tts"]),
-    VALUE | st.dictionaries(st.sampled_from([*KEYS, "local", "global", "x"]), VALUE, max_size=5)
+    st.sampled_from(
+        ["ph", "ts", "dur", "pid", "tid", "name", "cat", "id", "id2", "scope", "bp", "s", "args", "tts"]
+    ),
+    VALUE
+    | st.dictionaries(st.sampled_from([*KEYS, "local", "global", "x"]), VALUE, max_size=5)
     | st.sampled_from(["X", "B", "C", "M", "P"]),
     max_size=10,
 )
 
 
 @settings(deadline=None, max_examples=150)
-@given(st.lists(EVENT, max_size=5), st.dictionaries(TEXT, VALUE, max_size=3), st.booleans(), st.integers(1, 50))
+@given(
+    st.lists(EVENT, max_size=5), st.dictionaries(TEXT, VALUE, max_size=3), st.booleans(), st.integers(1, 50)
+)
 def test_any_events(events: list[Any], top: dict[str, Any], ascii_only: bool, step: int) -> None:
     text = json.dumps({**top, "traceEvents": events}, ensure_ascii=ascii_only)
     same(text.encode("utf-8", "surrogatepass"), (step,))
@@ -94,12 +106,30 @@ def test_any_events(events: list[Any], top: dict[str, Any], ascii_only: bool, st
 @pytest.mark.smoke
 def test_columns() -> None:
     event = {
-        "ph": "X", "name": "k", "cat": "c", "pid": "12", "tid": -1, "ts": "1712195495896244.567", "dur": 1e-3, "id": "0xff",
-        "args": {"number": "0x10", "real": 2.5, "text": "t", "json": [[1, 2], "\u00e9"], "grid": [4, 5], "more": {"a": None}},
+        "ph": "X",
+        "name": "k",
+        "cat": "c",
+        "pid": "12",
+        "tid": -1,
+        "ts": "1712195495896244.567",
+        "dur": 1e-3,
+        "id": "0xff",
+        "args": {
+            "number": "0x10",
+            "real": 2.5,
+            "text": "t",
+            "json": [[1, 2], "\u00e9"],
+            "grid": [4, 5],
+            "more": {"a": None},
+        },
     }
     found = same(json.dumps({"traceEvents": [event]}).encode(), (1, 7, 1 << 20))
     assert (found["ts"], found["dur"], found["pid"], found["tid"], found["id"]) == (
-        [1712195495896244567], [1], [12], [-1], [255],
+        [1712195495896244567],
+        [1],
+        [12],
+        [-1],
+        [255],
     )
     assert found["number"] == ([0], [16])
     assert found["json"] == ([0], ['[[1,2],"\u00e9"]'])
@@ -109,7 +139,13 @@ def test_columns() -> None:
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("[1, 2, 3]", [1, 2, 3]), ('"[1,2,3]"', [1, 2, 3]), ('"64x2x1"', [64, 2, 1]), ("[7]", [7, 1, 1]), ("[1.0, 2, 3]", [1, 2, 3])],
+    [
+        ("[1, 2, 3]", [1, 2, 3]),
+        ('"[1,2,3]"', [1, 2, 3]),
+        ('"64x2x1"', [64, 2, 1]),
+        ("[7]", [7, 1, 1]),
+        ("[1.0, 2, 3]", [1, 2, 3]),
+    ],
 )
 def test_grids(text: str, expected: list[int]) -> None:
     found = same(b'[{"ph": "X", "args": {"grid": %s}}]' % text.encode(), (3,))
@@ -117,7 +153,20 @@ def test_grids(text: str, expected: list[int]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["[]", '"abc"', "[1,2,3,4]", "[[1]]", "[1.5,2,3]", '"1,2,"', "null", "true", "{}", "1e400", "18446744073709551616"]
+    "text",
+    [
+        "[]",
+        '"abc"',
+        "[1,2,3,4]",
+        "[[1]]",
+        "[1.5,2,3]",
+        '"1,2,"',
+        "null",
+        "true",
+        "{}",
+        "1e400",
+        "18446744073709551616",
+    ],
 )
 def test_what_is_no_grid_stays_in_the_rest(text: str) -> None:
     found = same(b'[{"ph": "X", "args": {"grid": %s, "number": %s}}]' % (text.encode(), text.encode()), (3,))
@@ -127,7 +176,12 @@ def test_what_is_no_grid_stays_in_the_rest(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("9223372036854775807", (1 << 63) - 1), ("-9223372036854775808", -(1 << 63)), ("18446744073709551615", -1), ("1e3", 1000)],
+    [
+        ("9223372036854775807", (1 << 63) - 1),
+        ("-9223372036854775808", -(1 << 63)),
+        ("18446744073709551615", -1),
+        ("1e3", 1000),
+    ],
 )
 def test_integers_keep_64_bits(text: str, value: int) -> None:
     assert same(b'[{"ph": "X", "args": {"number": %s}}]' % text.encode(), (4,))["number"] == ([0], [value])
@@ -138,11 +192,26 @@ def test_damaged_bytes(seed: int) -> None:
     """Bit flips, cuts, insertions: both find the same events, and what they emit is valid JSON."""
     chance = random.Random(seed)
     events = [
-        {"ph": chance.choice("XBECMPi"), "name": f"n{i}\u00e9\U0001f600", "ts": i * 1.25, "dur": 3, "pid": 1, "tid": "t",
-         "args": {"number": i, "text": "a\nb", "json": [1, [2.5e3]], "grid": [1, 2, 3], "z": {"y": [True, None]}}}
+        {
+            "ph": chance.choice("XBECMPi"),
+            "name": f"n{i}\u00e9\U0001f600",
+            "ts": i * 1.25,
+            "dur": 3,
+            "pid": 1,
+            "tid": "t",
+            "args": {
+                "number": i,
+                "text": "a\nb",
+                "json": [1, [2.5e3]],
+                "grid": [1, 2, 3],
+                "z": {"y": [True, None]},
+            },
+        }
         for i in range(12)
     ]
-    data = bytearray(json.dumps({"a": {"b": [1]}, "traceEvents": events, "z": 5}, ensure_ascii=bool(seed % 2)).encode())
+    data = bytearray(
+        json.dumps({"a": {"b": [1]}, "traceEvents": events, "z": 5}, ensure_ascii=bool(seed % 2)).encode()
+    )
     for _ in range(chance.randrange(1, 5)):
         position = chance.randrange(len(data))
         kind = chance.randrange(4)

@@ -11,27 +11,46 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from tops_kit.errors import TraceError, UserError
-from tops_kit.session import Session
 from topsprof import cli
 from topsprof.importers.base import ImportOptions, numbers
 from topsprof.importers.job import JobOptions, import_files, rank_of, stem_of, trace_files
+
+from tops_kit.errors import TraceError, UserError
+from tops_kit.session import Session
 
 
 def trace(rank: int | None, pid: int = 500, base: int | None = None, kernels: int = 2) -> bytes:
     events: list[dict[str, Any]] = [
         {"ph": "X", "cat": "cpu_op", "name": f"op{rank}", "ts": 1, "dur": 5, "pid": pid, "tid": pid},
-        {"ph": "X", "cat": "python_function", "name": "a.py(1): f", "ts": 0, "dur": 9, "pid": pid, "tid": pid},
+        {
+            "ph": "X",
+            "cat": "python_function",
+            "name": "a.py(1): f",
+            "ts": 0,
+            "dur": 9,
+            "pid": pid,
+            "tid": pid,
+        },
     ]
     events += [
-        {"ph": "X", "cat": "kernel", "name": f"k{i}", "ts": 10 + i, "dur": 1, "pid": 0, "tid": 7, "args": {"device": 0}}
+        {
+            "ph": "X",
+            "cat": "kernel",
+            "name": f"k{i}",
+            "ts": 10 + i,
+            "dur": 1,
+            "pid": 0,
+            "tid": 7,
+            "args": {"device": 0},
+        }
         for i in range(kernels)
     ]
     top: dict[str, Any] = {"schemaVersion": 1}
     if rank is not None:
         top["distributedInfo"] = {"backend": "nccl", "rank": rank}
-    return json.dumps({**top, "traceEvents": events, **({} if base is None else {"baseTimeNanoseconds": base})}).encode()
+    return json.dumps(
+        {**top, "traceEvents": events, **({} if base is None else {"baseTimeNanoseconds": base})}
+    ).encode()
 
 
 def job(folder: Path, **more: Any) -> Session:
@@ -113,8 +132,13 @@ def test_nothing_is_left_of_an_import_that_fails(folder: Path) -> None:
 
 
 def test_names() -> None:
-    assert [rank_of(Path(name)) for name in ("rank-3.json", "worker_12.pt.trace.json", "9.json.gz", "a1.json")] == [
-        3, 12, 9, None,
+    assert [
+        rank_of(Path(name)) for name in ("rank-3.json", "worker_12.pt.trace.json", "9.json.gz", "a1.json")
+    ] == [
+        3,
+        12,
+        9,
+        None,
     ]
     assert stem_of(Path("/x/job.pt.trace.json.gz")) == "job"
     assert numbers("0-2,8") == {0, 1, 2, 8}
@@ -137,10 +161,21 @@ class TestCommand:
         assert Session.open("job.topsprof").tables()["kernel"] == 2
 
     @pytest.mark.parametrize(
-        "words", [["missing.json"], ["*.nothing"], [".", "--steps", "3:1"], [".", "--ranks", "a"], [".", "-t", "nope"]]
+        "words",
+        [
+            ["missing.json"],
+            ["*.nothing"],
+            [".", "--steps", "3:1"],
+            [".", "--ranks", "a"],
+            [".", "-t", "nope"],
+        ],
     )
     def test_mistakes_are_one_line(
-        self, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str]
+        self,
+        folder: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+        words: list[str],
     ) -> None:
         monkeypatch.chdir(folder)
         (folder / "a.json").write_bytes(trace(0))

@@ -10,18 +10,39 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from tops_kit.session import Session
 from topsprof.importers.base import ImportOptions
 from topsprof.importers.job import JobOptions, import_files
 
+from tops_kit.session import Session
+
 pytestmark = [pytest.mark.traces, pytest.mark.usefixtures("backend")]
 
-KINETO = ["alexnet", "diff_control", "diff_test", "nccl", "ns_resolution_rank0", "rocm_mi250", "sampled_rank0",
-          "sampled_rank1", "simple_add"]
+KINETO = [
+    "alexnet",
+    "diff_control",
+    "diff_test",
+    "nccl",
+    "ns_resolution_rank0",
+    "rocm_mi250",
+    "sampled_rank0",
+    "sampled_rank1",
+    "simple_add",
+]
 LARGE = {"diff_control", "diff_test", "nccl", "ns_resolution_rank0"}
-EXPLAINED = {"flow_end_alone", "flow_start_alone", "overlapping", "flow_ends_before_it_starts", "begin_without_end"}
-TABLES = {"kernel": "kernel", "gpu_memcpy": "memcpy", "gpu_memset": "memset", "cuda_runtime": "api", "cuda_sync": "sync"}
+EXPLAINED = {
+    "flow_end_alone",
+    "flow_start_alone",
+    "overlapping",
+    "flow_ends_before_it_starts",
+    "begin_without_end",
+}
+TABLES = {
+    "kernel": "kernel",
+    "gpu_memcpy": "memcpy",
+    "gpu_memset": "memset",
+    "cuda_runtime": "api",
+    "cuda_sync": "sync",
+}
 
 
 def ns(value: Any) -> int:
@@ -68,8 +89,11 @@ def test_kernels_equal_the_json(traces_dir: Path, tmp_path: Path, backend: str, 
     with_launch = sum(event["args"]["correlation"] in stated for event in kernels)
     assert sum(row["correlation_id"] in launches for row in found) == with_launch
 
-    host = Counter((event["name"], ns(event["ts"])) for event in slices if event["cat"] == "cpu_op"
-                   and not event["name"].startswith("ProfilerStep"))
+    host = Counter(
+        (event["name"], ns(event["ts"]))
+        for event in slices
+        if event["cat"] == "cpu_op" and not event["name"].startswith("ProfilerStep")
+    )
     assert Counter((row["name"], row["start_ns"]) for row in session.table("op").to_pylist()) == host
 
 
@@ -88,7 +112,11 @@ def test_chrome(traces_dir: Path, tmp_path: Path, name: str) -> None:
     session = imported(file, tmp_path)
     assert {entry.code for entry in session.ledger.entries if not entry.clean} <= EXPLAINED
     phases = Counter(event["ph"] for event in trace["traceEvents"])
-    styles = Counter(row["style"] for row in session.table("tx", ["style"]).to_pylist()) if "tx" in session.tables() else {}
+    styles = (
+        Counter(row["style"] for row in session.table("tx", ["style"]).to_pylist())
+        if "tx" in session.tables()
+        else {}
+    )
     assert styles.get("PushPop", 0) == phases["X"]
     assert styles.get("Mark", 0) == phases["I"] + phases["R"] + phases["O"]
     assert session.tables()["sample"] == len(trace.get("samples", [])) or phases["P"]

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from topsprof.importers.device_names import collective_of, copy_of, function_of, short_kernel_name
+from topsprof.importers.kineto_tables import table_of
 
 from tops_kit.errors import TraceError
 from tops_kit.session import Session
-from topsprof.importers.device_names import collective_of, copy_of, function_of, short_kernel_name
-from topsprof.importers.kineto_tables import table_of
 
 Import = Callable[..., Session]
 
@@ -42,16 +42,44 @@ def kineto(import_events: Import, backend: str) -> Import:
 def test_kernel(kineto: Import) -> None:
     full = "void at::native::(anonymous namespace)::fill<4, float>(int, float*)"
     args = {
-        "device": 0, "context": 1, "stream": 7, "correlation": 55, "External id": 9, "grid": [8, 2, 1], "block": [128, 1, 1],
-        "registers per thread": 32, "shared memory": 4096, "est. achieved occupancy %": 62.5, "queued": 0,
+        "device": 0,
+        "context": 1,
+        "stream": 7,
+        "correlation": 55,
+        "External id": 9,
+        "grid": [8, 2, 1],
+        "block": [128, 1, 1],
+        "registers per thread": 32,
+        "shared memory": 4096,
+        "est. achieved occupancy %": 62.5,
+        "queued": 0,
     }
-    session = kineto(op("aten::fill_", 0, 5), {**DEVICE, "cat": "kernel", "name": full, "ts": 2, "dur": 3, "args": args})
+    session = kineto(
+        op("aten::fill_", 0, 5), {**DEVICE, "cat": "kernel", "name": full, "ts": 2, "dur": 3, "args": args}
+    )
     assert one(session, "kernel") == {
-        "start_ns": 2000, "duration_ns": 3000, "end_ns": 5000, "name": "at::native::fill", "full_name": full,
-        "process_id": 100, "device_id": 0, "context_id": 1, "stream_id": 7, "correlation_id": 55, "external_id": 9,
-        "grid_x": 8, "grid_y": 2, "grid_z": 1, "block_x": 128, "block_y": 1, "block_z": 1, "registers": 32,
-        "shared_bytes": 4096, "occupancy": 62.5, "args": '{"queued":0}',
-    }  # fmt: skip
+        "start_ns": 2000,
+        "duration_ns": 3000,
+        "end_ns": 5000,
+        "name": "at::native::fill",
+        "full_name": full,
+        "process_id": 100,
+        "device_id": 0,
+        "context_id": 1,
+        "stream_id": 7,
+        "correlation_id": 55,
+        "external_id": 9,
+        "grid_x": 8,
+        "grid_y": 2,
+        "grid_z": 1,
+        "block_x": 128,
+        "block_y": 1,
+        "block_z": 1,
+        "registers": 32,
+        "shared_bytes": 4096,
+        "occupancy": 62.5,
+        "args": '{"queued":0}',
+    }
 
 
 def test_device_rows_before_the_first_host_row_get_its_process(kineto: Import) -> None:
@@ -69,19 +97,47 @@ def test_device_rows_without_any_host_row(kineto: Import) -> None:
 def test_grid_as_text_and_streams_in_hexadecimal(kineto: Import, grid: str) -> None:
     args = {"grid": grid, "stream": "0x1F", "device": "1"}
     row = one(kineto({**DEVICE, "cat": "kernel", "name": "k", "ts": 2, "dur": 3, "args": args}), "kernel")
-    assert (row["grid_x"], row["grid_y"], row["grid_z"], row["stream_id"], row["device_id"]) == (8, 2, 1, 31, 1)
+    assert (row["grid_x"], row["grid_y"], row["grid_z"], row["stream_id"], row["device_id"]) == (
+        8,
+        2,
+        1,
+        31,
+        1,
+    )
 
 
 def test_collective_kernel(kineto: Import) -> None:
-    args = {"Collective name": "_allgather_base", "In msg nelems": 1000, "dtype": "BFloat16", "Process Group Name": "3"}
-    row = one(kineto({**DEVICE, "cat": "kernel", "name": "ncclDevKernel_AllGather_RING_LL(x)", "ts": 0, "dur": 1,
-                      "args": args}), "kernel")
+    args = {
+        "Collective name": "_allgather_base",
+        "In msg nelems": 1000,
+        "dtype": "BFloat16",
+        "Process Group Name": "3",
+    }
+    row = one(
+        kineto(
+            {
+                **DEVICE,
+                "cat": "kernel",
+                "name": "ncclDevKernel_AllGather_RING_LL(x)",
+                "ts": 0,
+                "dur": 1,
+                "args": args,
+            }
+        ),
+        "kernel",
+    )
     assert (row["collective"], row["collective_bytes"], row["group"]) == ("allgather", 2000, "3")
 
 
 def test_collective_from_the_name_alone(kineto: Import) -> None:
     session = kineto(
-        {**DEVICE, "cat": "kernel", "name": "ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*)", "ts": 0, "dur": 1},
+        {
+            **DEVICE,
+            "cat": "kernel",
+            "name": "ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*)",
+            "ts": 0,
+            "dur": 1,
+        },
         {**DEVICE, "cat": "kernel", "name": "gemm", "ts": 2, "dur": 1},
     )
     assert session.table("kernel")["collective"].to_pylist() == ["allreduce", None]
@@ -89,14 +145,31 @@ def test_collective_from_the_name_alone(kineto: Import) -> None:
 
 def test_copies_and_fills(kineto: Import) -> None:
     session = kineto(
-        {**DEVICE, "cat": "gpu_memcpy", "name": "Memcpy HtoD (Pageable -> Device)", "ts": 0, "dur": 1,
-         "args": {"bytes": 4000, "device": 0, "stream": 7, "memory bandwidth (GB/s)": 1.5}},
+        {
+            **DEVICE,
+            "cat": "gpu_memcpy",
+            "name": "Memcpy HtoD (Pageable -> Device)",
+            "ts": 0,
+            "dur": 1,
+            "args": {"bytes": 4000, "device": 0, "stream": 7, "memory bandwidth (GB/s)": 1.5},
+        },
         {**DEVICE, "cat": "gpu_memset", "name": "Memset (Device)", "ts": 2, "dur": 1, "args": {"bytes": 512}},
-        {**DEVICE, "cat": "cuda_sync", "name": "Stream Sync", "ts": 4, "dur": 1,
-         "args": {"cuda_sync_kind": "Stream Sync", "stream": 4294967295}},
+        {
+            **DEVICE,
+            "cat": "cuda_sync",
+            "name": "Stream Sync",
+            "ts": 4,
+            "dur": 1,
+            "args": {"cuda_sync_kind": "Stream Sync", "stream": 4294967295},
+        },
     )
     copy = one(session, "memcpy")
-    assert (copy["copy_kind"], copy["src_kind"], copy["dst_kind"], copy["size_bytes"]) == ("HtoD", "Pageable", "Device", 4000)
+    assert (copy["copy_kind"], copy["src_kind"], copy["dst_kind"], copy["size_bytes"]) == (
+        "HtoD",
+        "Pageable",
+        "Device",
+        4000,
+    )
     assert json.loads(copy["args"]) == {"memory bandwidth (GB/s)": 1.5}
     fill = one(session, "memset")
     assert (fill["memory_kind"], fill["size_bytes"]) == ("Device", 512)
@@ -105,10 +178,26 @@ def test_copies_and_fills(kineto: Import) -> None:
 
 
 def test_operator(kineto: Import) -> None:
-    row = one(kineto(op("aten::mm", 1, 2, **{
-        "External id": 5, "Input Dims": [[2, 3], []], "Input type": ["float", ""], "Sequence number": 7,
-        "Fwd thread id": 1, "Module Hierarchy": "Net", "Call stack": "a.py(1): f;b.py(2): g", "Ev Idx": 3,
-    })), "op")  # fmt: skip
+    row = one(
+        kineto(
+            op(
+                "aten::mm",
+                1,
+                2,
+                **{
+                    "External id": 5,
+                    "Input Dims": [[2, 3], []],
+                    "Input type": ["float", ""],
+                    "Sequence number": 7,
+                    "Fwd thread id": 1,
+                    "Module Hierarchy": "Net",
+                    "Call stack": "a.py(1): f;b.py(2): g",
+                    "Ev Idx": 3,
+                },
+            )
+        ),
+        "op",
+    )
     assert (row["external_id"], row["shapes"], row["types"]) == (5, "[[2,3],[]]", '["float",""]')
     assert (row["sequence_number"], row["forward_thread_id"], row["module"]) == (7, 1, "Net")
     assert (row["stack"], row["scope"], row["args"]) == ("a.py(1): f;b.py(2): g", "cpu_op", '{"Ev Idx":3}')
@@ -120,22 +209,44 @@ def test_python_functions_give_operators_their_stack(kineto: Import) -> None:
         return {**HOST, "tid": tid, "cat": "python_function", "name": name, "ts": ts, "dur": dur}
 
     session = kineto(
-        python("train.py(10): main", 0, 100), python("nn.Module: Linear_0", 10, 20), op("aten::linear", 12, 5),
-        op("aten::add", 40, 5), python("other.py(1): run", 0, 100, tid=102), op("aten::late", 200, 5),
-    )  # fmt: skip
+        python("train.py(10): main", 0, 100),
+        python("nn.Module: Linear_0", 10, 20),
+        op("aten::linear", 12, 5),
+        op("aten::add", 40, 5),
+        python("other.py(1): run", 0, 100, tid=102),
+        op("aten::late", 200, 5),
+    )
     stacks = {row["name"]: row["stack"] for row in session.table("op").to_pylist()}
     assert stacks == {
-        "aten::linear": "train.py(10): main;nn.Module: Linear_0", "aten::add": "train.py(10): main", "aten::late": None,
+        "aten::linear": "train.py(10): main;nn.Module: Linear_0",
+        "aten::add": "train.py(10): main",
+        "aten::late": None,
     }
-    found = {row["name"]: (row["file"], row["line"], row["module"]) for row in session.table("python").to_pylist()}
+    found = {
+        row["name"]: (row["file"], row["line"], row["module"]) for row in session.table("python").to_pylist()
+    }
     assert found["main"] == ("train.py", 10, None)
     assert found["nn.Module: Linear_0"] == (None, None, "Linear_0")
 
 
 def test_runtime_calls(kineto: Import) -> None:
     session = kineto(
-        {**HOST, "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": 0, "dur": 1, "args": {"correlation": 5, "cbid": 211}},
-        {**HOST, "cat": "cuda_driver", "name": "cuLaunchKernel", "ts": 2, "dur": 1, "args": {"grid": [1, 2, 3]}},
+        {
+            **HOST,
+            "cat": "cuda_runtime",
+            "name": "cudaLaunchKernel",
+            "ts": 0,
+            "dur": 1,
+            "args": {"correlation": 5, "cbid": 211},
+        },
+        {
+            **HOST,
+            "cat": "cuda_driver",
+            "name": "cuLaunchKernel",
+            "ts": 2,
+            "dur": 1,
+            "args": {"grid": [1, 2, 3]},
+        },
     )
     runtime, driver = session.table("api").to_pylist()
     assert (runtime["domain"], runtime["correlation_id"], runtime["args"]) == ("runtime", 5, '{"cbid":211}')
@@ -143,22 +254,61 @@ def test_runtime_calls(kineto: Import) -> None:
 
 
 def test_args_without_a_column_of_the_table_stay(kineto: Import) -> None:
-    annotation = {**HOST, "cat": "user_annotation", "name": "a", "ts": 0, "dur": 1, "args": {
-        "External id": 5, "bytes": 7, "grid": [1, 2, 3], "kind": 'q"', "Input Dims": [[1]], "other": None,
-        "est. achieved occupancy %": 0.5}}  # fmt: skip
+    annotation = {
+        **HOST,
+        "cat": "user_annotation",
+        "name": "a",
+        "ts": 0,
+        "dur": 1,
+        "args": {
+            "External id": 5,
+            "bytes": 7,
+            "grid": [1, 2, 3],
+            "kind": 'q"',
+            "Input Dims": [[1]],
+            "other": None,
+            "est. achieved occupancy %": 0.5,
+        },
+    }
     row = one(kineto(annotation, op("x", 1, 1)), "tx")
     assert row["domain"] == "user_annotation"
     assert json.loads(row["args"]) == annotation["args"]
 
 
 def test_memory_events(kineto: Import) -> None:
-    args = {"Total Reserved": 100, "Total Allocated": 60, "Bytes": -512, "Addr": 140000000000000, "Device Id": 0,
-            "Device Type": 1, "Ev Idx": 4}
-    row = one(kineto(op("x", 0, 1), {"ph": "i", "s": "t", "cat": "cpu_instant_event", "name": "[memory]", "ts": 3,
-                                     "pid": 100, "tid": 101, "args": args}), "memory")
+    args = {
+        "Total Reserved": 100,
+        "Total Allocated": 60,
+        "Bytes": -512,
+        "Addr": 140000000000000,
+        "Device Id": 0,
+        "Device Type": 1,
+        "Ev Idx": 4,
+    }
+    row = one(
+        kineto(
+            op("x", 0, 1),
+            {
+                "ph": "i",
+                "s": "t",
+                "cat": "cpu_instant_event",
+                "name": "[memory]",
+                "ts": 3,
+                "pid": 100,
+                "tid": 101,
+                "args": args,
+            },
+        ),
+        "memory",
+    )
     assert (row["name"], row["size_bytes"], row["device_type"], row["device_id"]) == ("free", -512, "cuda", 0)
     assert (row["allocated_bytes"], row["reserved_bytes"], row["address"]) == (60, 100, 140000000000000)
-    assert (row["start_ns"], row["process_id"], row["thread_id"], row["args"]) == (3000, 100, 101, '{"Ev Idx":4}')
+    assert (row["start_ns"], row["process_id"], row["thread_id"], row["args"]) == (
+        3000,
+        100,
+        101,
+        '{"Ev Idx":4}',
+    )
 
 
 def test_steps_and_their_window(kineto: Import) -> None:
@@ -168,12 +318,28 @@ def test_steps_and_their_window(kineto: Import) -> None:
         events += [
             {**HOST, "cat": "user_annotation", "name": f"ProfilerStep#{step}", "ts": base, "dur": 90},
             op("aten::mm", base + 10, 5),
-            {**HOST, "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": base + 12, "dur": 1,
-             "args": {"correlation": step + 1}},
-            {**DEVICE, "cat": "kernel", "name": f"k{step}", "ts": base + 150, "dur": 5, "args": {"correlation": step + 1}},
+            {
+                **HOST,
+                "cat": "cuda_runtime",
+                "name": "cudaLaunchKernel",
+                "ts": base + 12,
+                "dur": 1,
+                "args": {"correlation": step + 1},
+            },
+            {
+                **DEVICE,
+                "cat": "kernel",
+                "name": f"k{step}",
+                "ts": base + 150,
+                "dur": 5,
+                "args": {"correlation": step + 1},
+            },
         ]
     session = kineto(*events)
-    assert [(row["name"], row["step"]) for row in session.table("step").to_pylist()][1] == ("ProfilerStep#1", 1)
+    assert [(row["name"], row["step"]) for row in session.table("step").to_pylist()][1] == (
+        "ProfilerStep#1",
+        1,
+    )
     some = kineto(*events, steps=(1, 2))
     assert some.table("kernel")["name"].to_pylist() == ["k1", "k2"]
     assert some.tables()["op"] == 2
@@ -185,9 +351,23 @@ def test_steps_and_their_window(kineto: Import) -> None:
 
 def test_15_a_kernel_that_starts_before_its_launch_keeps_its_link(kineto: Import) -> None:
     session = kineto(
-        {**HOST, "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": 10, "dur": 5, "args": {"correlation": 3}},
+        {
+            **HOST,
+            "cat": "cuda_runtime",
+            "name": "cudaLaunchKernel",
+            "ts": 10,
+            "dur": 5,
+            "args": {"correlation": 3},
+        },
         {"ph": "s", "id": 3, "cat": "ac2g", "name": "ac2g", "pid": 100, "tid": 101, "ts": 10},
-        {**DEVICE, "cat": "kernel", "name": "k", "ts": 9, "dur": 5, "args": {"correlation": 3, "device": 0, "stream": 7}},
+        {
+            **DEVICE,
+            "cat": "kernel",
+            "name": "k",
+            "ts": 9,
+            "dur": 5,
+            "args": {"correlation": 3, "device": 0, "stream": 7},
+        },
         {"ph": "f", "bp": "e", "id": 3, "cat": "ac2g", "name": "ac2g", "pid": 0, "tid": 7, "ts": 9},
     )
     link = one(session, "link")
@@ -202,11 +382,13 @@ def test_devices_and_rank(kineto: Import) -> None:
         "host_name": "node7",
     }
     session = kineto(
-        op("x", 0, 1), {**DEVICE, "cat": "kernel", "name": "k", "ts": 2, "dur": 3},
+        op("x", 0, 1),
+        {**DEVICE, "cat": "kernel", "name": "k", "ts": 2, "dur": 3},
         {"ph": "M", "name": "process_labels", "pid": 0, "args": {"labels": "GPU 0"}},
         {"ph": "M", "name": "process_labels", "pid": 5, "args": {"labels": "GPU 5"}},
-        {"ph": "M", "name": "thread_name", "pid": 0, "tid": 7, "args": {"name": "stream 7"}}, top=top,
-    )  # fmt: skip
+        {"ph": "M", "name": "thread_name", "pid": 0, "tid": 7, "args": {"name": "stream 7"}},
+        top=top,
+    )
     (process,) = session.table("process").to_pylist()
     assert (process["process_id"], process["rank"], process["host"]) == (100, 3, "node7")
     assert json.loads(process["args"])["distributedInfo"]["world_size"] == 8
@@ -217,8 +399,15 @@ def test_devices_and_rank(kineto: Import) -> None:
 
 @pytest.mark.parametrize("prefix", ["cuda", "hip", "gcu", "xpu", "mtia", "privateuse1", "tops"])
 def test_categories_of_other_accelerators(prefix: str) -> None:
-    assert [table_of(f"{prefix}_{kind}") for kind in ("runtime", "driver", "kernel", "memcpy", "memset", "sync")] == [
-        "api", "api", "kernel", "memcpy", "memset", "sync",
+    assert [
+        table_of(f"{prefix}_{kind}") for kind in ("runtime", "driver", "kernel", "memcpy", "memset", "sync")
+    ] == [
+        "api",
+        "api",
+        "kernel",
+        "memcpy",
+        "memset",
+        "sync",
     ]
     assert table_of("loading") is None
 
@@ -228,7 +417,10 @@ def test_categories_of_other_accelerators(prefix: str) -> None:
     [
         ("void cutlass::Kernel<foo<1, (bar)2> >(foo::Params)", "cutlass::Kernel"),
         ("ampere_sgemm_128x64_tn", "ampere_sgemm_128x64_tn"),
-        ("std::enable_if<!(false), void>::type internal::gemvx::kernel<int, 3>(int)", "internal::gemvx::kernel"),
+        (
+            "std::enable_if<!(false), void>::type internal::gemvx::kernel<int, 3>(int)",
+            "internal::gemvx::kernel",
+        ),
         ("void f<4>(int)::{lambda(int)#1}::operator()(int) const", "f"),
         ("at::A::operator()<int>(int)", "at::A::operator()"),
         ("Memcpy HtoD (Host -> Device)", "HtoD"),
@@ -245,4 +437,7 @@ def test_names_that_say_more() -> None:
     assert collective_of("ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL(ncclDevComm*)") == "reducescatter"
     assert collective_of("rcclGenericKernel") is None
     assert collective_of("reduce_kernel") is None
-    assert function_of("<built-in method empty of type object at 0x7f>").name == "<built-in method empty of type object at 0x7f>"
+    assert (
+        function_of("<built-in method empty of type object at 0x7f>").name
+        == "<built-in method empty of type object at 0x7f>"
+    )

@@ -7,11 +7,11 @@ import os
 from pathlib import Path
 
 import pytest
+from topsprof import opening
+from topsprof.opening import cache_folder, content_key, open_session
 
 from tops_kit.errors import UserError
 from tops_kit.session import Session, SessionWriter
-from topsprof import opening
-from topsprof.opening import cache_folder, content_key, open_session
 
 
 @pytest.fixture(autouse=True)
@@ -64,7 +64,9 @@ def test_folders_and_patterns(tmp_path: Path) -> None:
 
 def test_sessions_with_and_without_suffix(tmp_path: Path, cache: Path) -> None:
     with SessionWriter.create(tmp_path / "s.topsprof", kind="import") as writer:
-        writer.append("tx", {"start_ns": [1], "duration_ns": [1], "name": ["x"], "process_id": 1, "thread_id": 1})
+        writer.append(
+            "tx", {"start_ns": [1], "duration_ns": [1], "name": ["x"], "process_id": 1, "thread_id": 1}
+        )
     assert names(open_session(str(tmp_path / "s.topsprof"))) == ["x"]
     assert names(open_session(str(tmp_path / "s"))) == ["x"]
     assert not cache.exists()
@@ -73,14 +75,18 @@ def test_sessions_with_and_without_suffix(tmp_path: Path, cache: Path) -> None:
 def test_a_pack_is_unpacked_into_the_cache(tmp_path: Path, cache: Path) -> None:
     packing = pytest.importorskip("tops_kit.session.packing")
     with SessionWriter.create(tmp_path / "s.topsprof", kind="import") as writer:
-        writer.append("tx", {"start_ns": [1], "duration_ns": [1], "name": ["x"], "process_id": 1, "thread_id": 1})
+        writer.append(
+            "tx", {"start_ns": [1], "duration_ns": [1], "name": ["x"], "process_id": 1, "thread_id": 1}
+        )
     pack = packing.pack(tmp_path / "s.topsprof", tmp_path / "s.topspack")
     assert names(open_session(str(pack))) == ["x"]
     assert len(sessions(cache)) == 1
 
 
 @pytest.mark.parametrize("text", ["nothing.json", "nothing.topsprof", "nothing*.json", "empty", "text.txt"])
-def test_what_can_not_be_opened_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+def test_what_can_not_be_opened_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
     (tmp_path / "text.txt").write_text("hello\n")

@@ -1,4 +1,4 @@
-"""The engine under the chrome and kineto importers: batches of events in, rows of the session's tables out."""
+"""The engine of the chrome and kineto importers: batches of events in, rows of the session's tables out."""
 
 from __future__ import annotations
 

@@ -14,7 +14,15 @@ from topsprof.importers.chrome_pairs import track_numbers
 from topsprof.importers.chrome_rows import Numbers, Rows, distinct
 from topsprof.importers.chrome_steps import StepWindow
 from topsprof.importers.kineto_stacks import OperatorStacks
-from topsprof.importers.kineto_tables import DEVICE_TABLES, MAKERS, STEP, table_of
+from topsprof.importers.kineto_tables import (
+    DEVICE_TABLES,
+    MAKERS,
+    OWN_PROCESS,
+    OWN_THREAD,
+    STEP,
+    Columns,
+    table_of,
+)
 from topsprof.importers.nesting import ROUNDING_NS, Nested, nest
 from topsprof.importers.scan import ABSENT, GIVEN, Batch, Bools, Int32s, Int64s, Strings
 
@@ -186,8 +194,7 @@ class Slices:
             "start_ns": rows.column("ts"),
             "duration_ns": self._nested(rows.column("ts"), events.duration[rows.at], pids, tids),
             "name": self._strings.names(name, ""),
-            "process_id": self.host_keys(pids, tids),
-            "thread_id": tids,
+            **self._place(rows, pids, tids),
         }
         if table == "tx":
             columns |= {"domain": self._category(rows, ""), "style": "PushPop", "task_id": 0}
@@ -202,6 +209,13 @@ class Slices:
         if self.host_pid is None and table != "tx":
             self.host_pid = self._numbers.missing = int(pids[0])
             self._flush_pending()
+
+    def _place(self, rows: Rows, pids: Int64s, tids: Int64s) -> Columns:
+        """Process and thread; a slice that our export moved away from others gets its own thread back."""
+        if OWN_THREAD in self._keys:
+            thread, there = rows.integers_there(OWN_THREAD)
+            tids = np.where(there, thread, tids)
+        return {"process_id": self.host_keys(pids, tids), "thread_id": tids}
 
     def _nested(self, start: Int64s, duration: Int64s, pid: Int64s, tid: Int64s) -> Int64s:
         """Durations with what rounding made overlap trimmed (not under --on-error strict)."""
@@ -246,6 +260,12 @@ class Slices:
             "process_id": self._numbers.keys(pids) if host is None else self._numbers.key(host),
             **MAKERS[table](rows, self._category),
         }
+        if OWN_PROCESS in self._keys:
+            process, there = rows.integers_there(OWN_PROCESS)
+            if there.any():
+                owners = np.broadcast_to(np.asarray(columns["process_id"]), pids.shape).copy()
+                owners[there] = self._numbers.keys(process[there])
+                columns["process_id"] = owners
         device, stream = columns["device_id"], columns["stream_id"]
         devices = np.asarray(device.fill_null(-1))
         track = track_numbers(devices, stream)

@@ -26,6 +26,8 @@ from topsprof.importers.device_names import (
 )
 
 KEYS: Final[dict[str, str]] = {
+    "tops thread": "i",
+    "tops process": "i",
     "External id": "i",
     "correlation": "i",
     "device": "i",
@@ -62,6 +64,12 @@ KEYS: Final[dict[str, str]] = {
     "Total Reserved": "i",
 }
 """Args that have a column, and the scanner's kind of each."""
+
+OWN_THREAD: Final = "tops thread"
+OWN_PROCESS: Final = "tops process"
+"""Args of our own chrome export: the thread of a slice that would overlap others there, the process of a
+device's rows where several have some.
+"""
 
 STEP: Final = re.compile(r"ProfilerStep\*?#(\d+)")
 _NO_STREAM = 0xFFFFFFFF
@@ -168,7 +176,7 @@ def api(rows: Rows, category: Callable[[Rows], Any]) -> Columns:
 
 
 def _queue(rows: Rows) -> Columns:
-    """Columns that all device tables have. Without `device` and `stream` the trace's pid and tid are those."""
+    """Columns of all device tables. Without `device` and `stream` in args the pid and tid are those."""
     device, has_device = rows.integers_there("device")
     stream, has_stream = rows.integers_there("stream")
     pid, tid = rows.column("pid"), rows.column("tid")

@@ -74,12 +74,17 @@ def pure() -> bool:
 
 
 def _backend() -> Any:
-    """The C module, or its twin where there is none or TOPSKIT_PURE is set."""
+    """The C module, or its twin where there is none or TOPSKIT_PURE is set.
+
+    Raises ImportError without the C module under TOPSKIT_REQUIRE_C.
+    """
     if not pure():
         try:
             return importlib.import_module("topsprof.importers._scan")
         except ImportError:
-            pass  # no compiler when this was installed: the twin does the same, slower
+            if os.environ.get("TOPSKIT_REQUIRE_C", "") not in ("", "0"):
+                raise
+            # no compiler when this was installed: the twin does the same, slower
     return importlib.import_module("topsprof.importers.scan_twin")
 
 
