@@ -422,7 +422,14 @@ class TestIdsAndOtherPhases:
             }
 
         session = import_events(
-            [a("b", 0, 1, "local"), a("b", 1, 2, "local"), a("e", 2, 1, "local"), a("e", 3, 2, "local"), a("b", 5, 1, "global"), a("e", 6, 2, "global")]
+            [
+                a("b", 0, 1, "local"),
+                a("b", 1, 2, "local"),
+                a("e", 2, 1, "local"),
+                a("e", 3, 2, "local"),
+                a("b", 5, 1, "global"),
+                a("e", 6, 2, "global"),
+            ]
         )
         assert spans(session) == [("local", 0, 2000), ("local", 1000, 3000), ("global", 5000, 6000)]
         assert session.ledger.clean
