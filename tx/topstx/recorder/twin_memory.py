@@ -16,6 +16,7 @@ import sys
 
 TYPE_CHECKING = False  # `typing` is too heavy for `import topstx`
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any, Protocol
 
     class Cell(Protocol):
@@ -43,7 +44,8 @@ class Native:
         self.map: Any = libc.mmap
         self.map.restype = ctypes.c_void_p
         # Offsets are 0 throughout, so the width of off_t does not matter.
-        self.map.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]
+        integer = ctypes.c_int
+        self.map.argtypes = [ctypes.c_void_p, ctypes.c_size_t, integer, integer, integer, ctypes.c_long]
         self.unmap: Any = libc.munmap
         self.unmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
         self.view: Any = python.PyMemoryView_FromMemory
@@ -52,7 +54,7 @@ class Native:
         self.thread_state: Any = python.PyThreadState_Get
         self.thread_state.restype = ctypes.c_void_p
         self.thread_state.argtypes = []
-        self.object_at = lambda address: ctypes.cast(address, ctypes.py_object).value
+        self.object_at: Callable[[int], Any] = lambda address: ctypes.cast(address, ctypes.py_object).value
         self.errno = ctypes.get_errno
         self.failed = ctypes.c_void_p(-1).value
 

@@ -47,8 +47,8 @@ class NamesFile:
         self._memory = memory
         self.path = os.path.join(folder, "names", layout.names_file_name(serial))
         self.serial, self.pid = serial, os.getpid()
-        self.parent_count = parent.next_id if parent is not None else 0
-        self.next_id = max(self.parent_count, 1)
+        self.parent_count: int = parent.next_id if parent is not None else 0
+        self.next_id: int = max(self.parent_count, 1)
         self._used = 0
         self._map = memory.create_file(self.path, _FIRST_BYTES)
         self._ints = self._map.bytes.cast("I")

@@ -43,7 +43,9 @@ class Process:
         self.folder = folder
         self.memory = memory if memory is not None else Memory()
         self.lock, self.shared_lock = _thread.RLock(), _thread.RLock()
-        self.contexts = parent.contexts if parent is not None else ContextFinder(self.memory.native)
+        self.contexts: ContextFinder = (
+            parent.contexts if parent is not None else ContextFinder(self.memory.native)
+        )
         self._control = self._open_control()
         self._ints = self._control.bytes.cast("I")
         # The one switch that every call reads: item 0 of a view of its four bytes.
@@ -66,18 +68,19 @@ class Process:
         self._include = _listed(control["domain_include"])
         self._exclude = _listed(control["domain_exclude"])
         self.serial = int.from_bytes(os.urandom(8), "little") or 1
-        self.names_file = NamesFile(
+        self.names_file: NamesFile = NamesFile(
             self.memory,
             folder,
             self.serial,
             parent=parent.names_file if parent is not None else None,
             parent_pid=os.getppid(),
         )
-        # Ids are good in a fork child as well: its file goes on where the parent's stopped.
-        self.names: dict[object, int] = dict(parent.names) if parent is not None else {}
-        self.attrs: dict[object, int] = dict(parent.attrs) if parent is not None else {}
-        self._domains: dict[str, int] = dict(parent._domains) if parent is not None else {}
-        self._entries: dict[tuple[object, ...], int] = dict(parent._entries) if parent is not None else {}
+        # Ids are good in a fork child as well: its file goes on where the parent's stopped. What the parent
+        # had in memory is the child's own by now.
+        self.names: dict[object, int] = parent.names if parent is not None else {}
+        self.attrs: dict[object, int] = parent.attrs if parent is not None else {}
+        self._domains: dict[str, int] = parent._domains if parent is not None else {}
+        self._entries: dict[tuple[object, ...], int] = parent._entries if parent is not None else {}
         self.default_attr = 0 if self.allowed("") else EXCLUDED
         self.closed = False
         self.local = _thread._local()
@@ -89,8 +92,8 @@ class Process:
         self._writers: set[Writer] = set()
         self.shared = Writer(self, 0, (0,), shared=True)
         # Numbers run on in a fork child, so that the parent's are unknown there and end nothing.
-        self._first_start = parent._next_start if parent is not None else 1
-        self._next_start = self._first_start
+        self._first_start: int = parent._next_start if parent is not None else 1
+        self._next_start: int = self._first_start
         self.starts: dict[int, Open] = {}
 
     def _open_control(self) -> Mapping:
