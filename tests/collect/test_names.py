@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from topstx.recorder import layout
 
+from tops_kit.collect import backend
 from tops_kit.collect.names import NamesError, ProcessNames, Texts, fork_order
 
 
@@ -110,3 +112,15 @@ def test_garbage_after_good_entries_costs_only_what_follows(
     process.set(committed_bytes=process.header["committed_bytes"] + min(committed, 1 << 20))
     names = opened(process, texts)
     assert texts_of(names, texts, [good]) == ["good"]
+
+
+@settings(max_examples=100, deadline=None)
+@given(data=st.binary(max_size=400), kinds=st.lists(st.integers(0, 9), max_size=8))
+def test_both_loops_parse_any_entries_alike(data: bytes, kinds: list[int]) -> None:
+    good = b"".join(
+        struct.pack(layout.ENTRY_FORMAT, 24, kind, 0, at + 2, 3) + b"a\xffb".ljust(8, b"\0")
+        for at, kind in enumerate(kinds)
+    )
+    answers = [backend.load(pure=pure)[0].entries(good + data, 1000) for pure in (False, True)]
+    assert answers[0] == answers[1]
+    assert answers[0][0] >= len(good)

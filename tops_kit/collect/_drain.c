@@ -480,6 +480,50 @@ static PyObject *end_threads(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* entries(data, id_max) -> (bytes consumed, whether what follows is damaged, ids of names, their texts, [(kind, id, body)]) */
+static PyObject *entries(PyObject *module, PyObject *args)
+{
+    (void)module;
+    Py_buffer data;
+    Py_ssize_t id_max;
+    if (!PyArg_ParseTuple(args, "y*n", &data, &id_max)) return NULL;
+    const uint8_t *bytes = data.buf;
+    Py_ssize_t at = 0;
+    bool damaged = false;
+    PyObject *ids = PyList_New(0), *texts = PyList_New(0), *others = PyList_New(0), *result = NULL;
+    if (!ids || !texts || !others) goto done;
+    while (at + (Py_ssize_t)sizeof(topstx_entry) <= data.len) {
+        topstx_entry entry;
+        memcpy(&entry, bytes + at, sizeof entry);
+        if (entry.bytes < sizeof entry || entry.bytes % 8 || (Py_ssize_t)entry.bytes > data.len - at ||
+            entry.body_bytes > entry.bytes - sizeof entry || (Py_ssize_t)entry.id > id_max) {
+            damaged = true;
+            break;
+        }
+        const char *body = (const char *)bytes + at + sizeof entry;
+        if (entry.kind == TOPSTX_ENTRY_NAME) {
+            PyObject *id = PyLong_FromUnsignedLong(entry.id), *text = PyUnicode_DecodeUTF8(body, entry.body_bytes, "replace");
+            int failed = !id || !text || PyList_Append(ids, id) < 0 || PyList_Append(texts, text) < 0;
+            Py_XDECREF(id);
+            Py_XDECREF(text);
+            if (failed) goto done;
+        } else {
+            PyObject *other = Py_BuildValue("HIy#", entry.kind, entry.id, body, (Py_ssize_t)entry.body_bytes);
+            int failed = !other || PyList_Append(others, other) < 0;
+            Py_XDECREF(other);
+            if (failed) goto done;
+        }
+        at += entry.bytes;
+    }
+    result = Py_BuildValue("nOOOO", at, damaged ? Py_True : Py_False, ids, texts, others);
+done:
+    Py_XDECREF(ids);
+    Py_XDECREF(texts);
+    Py_XDECREF(others);
+    PyBuffer_Release(&data);
+    return result;
+}
+
 static PyMethodDef methods[] = {
     {"read_tsc", read_tsc, METH_NOARGS, "The time stamp counter."},
     {"load_u64", load_u64, METH_VARARGS, "load_u64(buffer, offset): load with acquire order."},
@@ -487,6 +531,7 @@ static PyMethodDef methods[] = {
     {"copy", copy, METH_VARARGS, "Copy new records of rings into the journal."},
     {"split", split, METH_VARARGS, "Split blocks of a journal into columns."},
     {"payloads", payloads, METH_VARARGS, "Payloads as an Arrow string column of JSON."},
+    {"entries", entries, METH_VARARGS, "Parse entries of a names file."},
     {"errors", errors, METH_VARARGS, "Names of exceptions."},
     {"end_threads", end_threads, METH_VARARGS, "Threads that ended ranges."},
     {NULL, NULL, 0, NULL}};

@@ -54,6 +54,16 @@ class Loops(Protocol):
         """Payloads as JSON text: returns the bytes, fills `offsets` (int32[n + 1]) and `valid` (uint8[n])."""
         ...
 
+    def entries(
+        self, data: bytes, id_max: int, /
+    ) -> tuple[int, bool, list[int], list[str], list[tuple[int, int, bytes]]]:
+        """Parse entries of a names file, up to the first that makes no sense or has an id above `id_max`.
+
+        Returns (bytes consumed, whether what follows is damaged, ids of NAME entries, their texts, the others
+        as (kind, id, body)).
+        """
+        ...
+
     def errors(self, journal: Buffer, more: Array, /) -> list[str]:
         """Type name of the exception per record, '?' when unknown."""
         ...

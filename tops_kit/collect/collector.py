@@ -64,7 +64,7 @@ class Collector:
         self.loops = loops
         self.clock = clock
         self.clock_file = ClockFile(folder)
-        self.texts = Texts()
+        self.texts = Texts(loops)
         self.processes = Processes(folder, self.texts)
         self.table = RingTable()
         self.processes.has_rings = lambda serial: any(ring.process == serial for ring in self.table.rings)

@@ -154,11 +154,11 @@ class Converter:
                 if row is None or serial not in self._processes.names:
                     row = self._processes.add_unknown(serial, 0)
                 names = self._processes.names[serial]
-                if not names.damaged:
-                    try:
-                        names.refresh()
-                    except NamesError:
-                        names.damaged = True
+            if not names.damaged:
+                try:
+                    names.refresh()
+                except NamesError:
+                    names.damaged = True
             self._group(journal, members, clock.pieces(ticks), names=names, row=row, sink=sink)
 
     def _group(

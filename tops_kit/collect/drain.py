@@ -31,6 +31,7 @@ RECORD = np.dtype(
         ("flags", "u1"),
     ]
 )
+_ENTRY = struct.Struct(layout.ENTRY_FORMAT)
 _HEAD, _TAIL = layout.RING_OFFSET["head"], layout.RING_OFFSET["tail"]
 _PAYLOAD_TAGS = {layout.MORE_INT, layout.MORE_FLOAT, layout.MORE_STR, layout.MORE_BYTES, layout.MORE_JSON}
 
@@ -249,6 +250,28 @@ def payloads(journal: Buffer, more: Array, flags: Array, offsets: Array, valid: 
                 break
     offsets[len(more)] = used
     return b"".join(parts)
+
+
+def entries(data: bytes, id_max: int) -> tuple[int, bool, list[int], list[str], list[tuple[int, int, bytes]]]:
+    """See `backend.Loops.entries`."""
+    ids: list[int] = []
+    texts: list[str] = []
+    others: list[tuple[int, int, bytes]] = []
+    at = 0
+    while at + _ENTRY.size <= len(data):
+        size, kind, _, id_, body_bytes = _ENTRY.unpack_from(data, at)
+        if size < _ENTRY.size or size % 8 or size > len(data) - at:
+            return at, True, ids, texts, others
+        if body_bytes > size - _ENTRY.size or id_ > id_max:
+            return at, True, ids, texts, others
+        body = data[at + _ENTRY.size : at + _ENTRY.size + body_bytes]
+        if kind == layout.ENTRY_NAME:
+            ids.append(id_)
+            texts.append(body.decode("utf-8", "replace"))
+        else:
+            others.append((kind, id_, body))
+        at += size
+    return at, False, ids, texts, others
 
 
 def errors(journal: Buffer, more: Array) -> list[str]:

@@ -18,10 +18,10 @@ import pyarrow as pa
 from topstx.recorder import layout
 
 from tops_kit.collect.arrays import Array
+from tops_kit.collect.backend import Loops, load
 
 FOLDER = "names"
 UNKNOWN = "?"
-_ENTRY = struct.Struct(layout.ENTRY_FORMAT)
 _PARENTS_MAX = 256  # a longer chain of forks is a loop in damaged files
 
 
@@ -32,22 +32,38 @@ class NamesError(Exception):
 class Texts:
     """Distinct texts of a session, numbered from 0 in order of appearance. Number 0 is the empty text."""
 
-    def __init__(self) -> None:
+    def __init__(self, loops: Loops | None = None) -> None:
+        self.loops = load()[0] if loops is None else loops
         self._numbers: dict[str, int] = {"": 0, UNKNOWN: 1}
+        self._list = ["", UNKNOWN]
         self._array: pa.Array | None = None
         self._lock = threading.Lock()
 
     def number(self, text: str) -> int:
+        """The number of a text."""
+        return self.numbers([text])[0]
+
+    def numbers(self, texts: list[str]) -> list[int]:
+        """The numbers of many texts."""
         with self._lock:
-            return self._numbers.setdefault(text, len(self._numbers))
+            known, listed = self._numbers, self._list
+            result = []
+            for text in texts:
+                number = known.get(text)
+                if number is None:
+                    number = known[text] = len(listed)
+                    listed.append(text)
+                result.append(number)
+            return result
 
     def dictionary(self) -> pa.Array:
         """All texts as an Arrow array."""
-        if self._array is None or len(self._array) != len(self._numbers):
+        with self._lock:
             known = 0 if self._array is None else len(self._array)
-            fresh = pa.array(list(self._numbers)[known:], pa.string())
-            self._array = fresh if self._array is None else pa.concat_arrays([self._array, fresh])
-        return self._array
+            if known != len(self._list):
+                fresh = pa.array(self._list[known:], pa.string())
+                self._array = fresh if self._array is None else pa.concat_arrays([self._array, fresh])
+            return self._array
 
     def column(self, numbers: Array) -> pa.DictionaryArray:
         """Numbers (int32; negative: null) as a column of names."""
@@ -77,6 +93,9 @@ class ProcessNames:
         self.threads: dict[int, str] = {}
         self.damaged = False
         self._read = 0
+        self._lock = (
+            threading.Lock()
+        )  # the drain loop reads what a child inherits, the writing thread the rest
 
     @property
     def serial(self) -> int:
@@ -124,9 +143,11 @@ class ProcessNames:
         self.header = header
 
     def refresh(self) -> None:
-        """Read the header and the entries that were committed since the last time. NamesError when the file
-        is gone.
-        """
+        """Read the header and the entries committed since the last time. NamesError when the file is gone."""
+        with self._lock:
+            self._refresh()
+
+    def _refresh(self) -> None:
         self.read_header()
         committed = int(self.header["committed_bytes"])
         if committed <= self._read or self.damaged:
@@ -136,24 +157,17 @@ class ProcessNames:
             data = os.pread(descriptor, committed - self._read, layout.NAMES_ENTRIES_OFFSET + self._read)
         finally:
             os.close(descriptor)
-        at = 0
-        while at + _ENTRY.size <= len(data):
-            size, kind, _, id_, body_bytes = _ENTRY.unpack_from(data, at)
-            body = data[at + _ENTRY.size : at + _ENTRY.size + body_bytes]
-            if (
-                size < _ENTRY.size
-                or size % 8
-                or at + size > len(data)
-                or len(body) < body_bytes
-                or id_ > layout.NAMES_MAX + 64
-            ):
-                self.damaged = (
-                    True  # nothing after it can be trusted; the records keep their times, without names
-                )
-                break
+        used, damaged, ids, names, others = self._texts.loops.entries(data, layout.NAMES_MAX + 64)
+        if ids:
+            at = np.array(ids, np.int64)
+            self._grow(int(at.max()) + 1)
+            self.count = max(self.count, int(at.max()) + 1)
+            self.text[at] = self._texts.numbers(names)
+        for kind, id_, body in others:
             self._enter(kind, id_, body)
-            at += size
-        self._read += at
+        # Nothing after damage can be trusted; the records keep their times, without names.
+        self.damaged = damaged
+        self._read += used
 
     def _grow(self, count: int) -> None:
         if count <= len(self.text):
@@ -169,7 +183,7 @@ class ProcessNames:
     def _enter(self, kind: int, id_: int, body: bytes) -> None:
         self._grow(id_ + 1)
         self.count = max(self.count, id_ + 1)
-        if kind in (layout.ENTRY_NAME, layout.ENTRY_DOMAIN):
+        if kind == layout.ENTRY_DOMAIN:
             self.text[id_] = self._number(body)
         elif kind == layout.ENTRY_CATEGORY and len(body) >= 8:
             # A category without a name is shown by its number, as the vendor's tools do.
