@@ -27,7 +27,7 @@ def test_every_column_of_every_slice_comes_back(implementation: str, session_row
     def check(rows: dict[str, list[dict[str, Any]]]) -> None:
         session = make_session(rows)
         path, exported = export(session, "perfetto")
-        back = import_file(path, importer="perfetto")
+        back = import_file(path)
         assert back.ledger.clean, back.ledger.lines()
         for table in rows:
             assert rows_of(back, table) == rows_of(session, table), table

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -19,12 +19,13 @@ import pyarrow.compute as pc
 
 from tops_kit.session.schema import Kind
 from topsprof.exporters import assemble as asm
-from topsprof.exporters import chrome_args, timeline
+from topsprof.exporters import chrome_args, links, timeline
 from topsprof.exporters.base import Exported, ExportOptions, nothing
-from topsprof.exporters.chrome_tracks import Tracks
+from topsprof.exporters.chrome_tracks import Place, Tracks
 from topsprof.exporters.output import stream
 from topsprof.exporters.timeline import Part
 from topsprof.importers.json_columns import floats
+from topsprof.importers.kineto_tables import OWN_PROCESS, OWN_THREAD
 
 if TYPE_CHECKING:
     from tops_kit.session import Selection, Session
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 Int64s = npt.NDArray[np.int64]
 
 STRETCH_EVENTS = 1 << 18
+_SECOND = 10**9
+_LARGE_NS = 10**15  # eleven days: from here on times are epoch times, and doubles lose nanoseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +68,32 @@ class ChromeExporter:
         parts = [part for part in parts if part.table.name != "sample"]
         if not parts:
             raise nothing(session, "slice, instant or counter")
+        # Most readers count microseconds in doubles, which hold no ns of an epoch's: as PyTorch does, times begin at a base.
+        first = min(int(part.start_ns.min()) for part in parts)
+        origin = first // _SECOND * _SECOND if first > _LARGE_NS else 0
+        parts = [replace(part, start_ns=part.start_ns - origin) for part in parts]
         tracks = Tracks(session, parts)
-        groups = [group for part in parts for group in _groups(part, tracks)] + _links(session, tracks, selection, exported)
+        complete = [_complete(part) for part in parts]
+        places = tracks.spread(parts, complete)
+        groups = [group for part, place in zip(parts, places, strict=True) for group in _groups(part, place, tracks)]
+        groups += _links(session, parts, places, complete, origin, exported)
         with stream(out, options.compress) as file:
-            _write(file, session, tracks, groups)
+            _write(file, tracks, groups, origin + _session_origin(session))
         exported.rows = sum(len(part.start_ns) for part in parts)
         return exported
 
 
-def _write(file: BinaryIO, session: Session, tracks: Tracks, groups: list[Events]) -> None:
+def _session_origin(session: Session) -> int:
+    """From when the session's own times count, ns; 0 when it does not say."""
+    attributes = session.info.get("attributes")
+    value = attributes.get("time_origin_ns", 0) if isinstance(attributes, dict) else 0
+    return value if isinstance(value, int) else 0
+
+
+def _write(file: BinaryIO, tracks: Tracks, groups: list[Events], origin: int) -> None:
     from topstx._version import VERSION
 
-    head = {"schemaVersion": 1, "displayTimeUnit": "ns", **tracks.top(), "otherData": {"writer": f"topsprof {VERSION}"}}
+    head = {"schemaVersion": 1, "displayTimeUnit": "ns", **({"baseTimeNanoseconds": origin} if origin else {}), **tracks.top(), "otherData": {"writer": f"topsprof {VERSION}"}}
     file.write(json.dumps(head, ensure_ascii=False)[:-1].encode() + b', "traceEvents": [\n')
     lines = [json.dumps(event, ensure_ascii=False, separators=(",", ":")) for event in tracks.metadata()]
     file.write(",\n".join(lines).encode())
@@ -112,21 +129,30 @@ def _lines(groups: list[Events]) -> Iterable[npt.NDArray[np.uint8]]:
         yield asm.assemble(len(mine), [asm.Piece(asm.BYTES, b",\n", data=data, starts=starts, ends=ends)]).data
 
 
-def _groups(part: Part, tracks: Tracks) -> list[Events]:
+def _complete(part: Part) -> npt.NDArray[np.bool_]:
+    """Which rows become complete events (X)."""
+    if part.table.kind is not Kind.INTERVAL:
+        return np.zeros(len(part.start_ns), bool)
+    if part.table.name != "tx":
+        return np.ones(len(part.start_ns), bool)
+    style = part.array("style")
+    mark = np.asarray(pc.equal(style, "Mark").fill_null(False)) & (part.duration_ns == 0)
+    return ~mark & ~np.asarray(pc.equal(style, "StartEnd").fill_null(False))
+
+
+def _groups(part: Part, where: Place, tracks: Tracks) -> list[Events]:
     """The events of one table."""
     if part.table.kind is Kind.COUNTER:
-        return [_counters(part, tracks)]
-    pid, tid = tracks.of(part)
-    place = [asm.number(asm.INTEGER, pid, b',"pid":'), asm.number(asm.INTEGER, tid, b',"tid":')]
-    name = chrome_args.quoted(chrome_args.names(part).fill_null("") if not isinstance(chrome_args.names(part), pa.DictionaryArray)
-                              else _filled(chrome_args.names(part)))
+        return [_counters(part, where)]
+    place = [asm.number(asm.INTEGER, where.pid, b',"pid":'), asm.number(asm.INTEGER, where.tid, b',"tid":')]
+    name = chrome_args.quoted(_filled(chrome_args.names(part)))
     category = chrome_args.categories(part)
     head = [asm.text(name, asm.BYTES, b',"name":')]
     if isinstance(category, str):
         head.insert(0, asm.constant(f',"cat":{json.dumps(category)}'.encode()))
     elif category is not None:
         head.insert(0, asm.text(chrome_args.quoted(category), asm.BYTES, b',"cat":'))
-    args = chrome_args.args(part)
+    args = chrome_args.args(part, _own_members(part, where, tracks))
     start = asm.number(asm.MICROS, part.start_ns, b',"ts":')
     zero = np.zeros(len(part.start_ns), np.int64)
     if part.table.kind is Kind.INSTANT:
@@ -142,9 +168,9 @@ def _groups(part: Part, tracks: Tracks) -> list[Events]:
 def _ranges(part: Part, complete: Events, head: list[asm.Piece], place: list[asm.Piece], start: asm.Piece,
             args: list[asm.Piece]) -> list[Events]:
     """TX rows: marks as instants, ranges that may cross threads as async pairs, all others as slices."""
-    style = part.array("style")
-    mark = np.asarray(pc.equal(style, "Mark").fill_null(False)) & (part.duration_ns == 0)
-    crossing = np.asarray(pc.equal(style, "StartEnd").fill_null(False))
+    crossing = np.asarray(pc.equal(part.array("style"), "StartEnd").fill_null(False))
+    slices = _complete(part)
+    mark = ~slices & ~crossing
     zero = np.zeros(len(part.start_ns), np.int64)
     number = asm.number(asm.INTEGER, np.arange(len(zero)), b',"id":"tx', b'"')
     end_ns = part.start_ns + part.duration_ns
@@ -152,13 +178,27 @@ def _ranges(part: Part, complete: Events, head: list[asm.Piece], place: list[asm
     begins = Events(part.start_ns, zero, [asm.constant(b'{"ph":"b"'), *head, *place, number, start, *args, asm.constant(b"}")])
     ends = Events(end_ns, zero - 1, [asm.constant(b'{"ph":"e"'), *head, *place, number,
                                      asm.number(asm.MICROS, end_ns, b',"ts":'), asm.constant(b"}")])
-    plain = np.flatnonzero(~mark & ~crossing)
-    return [one.only(rows) for one, rows in ((complete, plain), (marks, np.flatnonzero(mark)),
+    return [one.only(rows) for one, rows in ((complete, np.flatnonzero(slices)), (marks, np.flatnonzero(mark)),
                                              (begins, np.flatnonzero(crossing)), (ends, np.flatnonzero(crossing))) if len(rows)]
 
 
-def _counters(part: Part, tracks: Tracks) -> Events:
-    pid, _ = tracks.of(part)
+def _own_members(part: Part, where: Place, tracks: Tracks) -> list[chrome_args.Member]:
+    """Args by which our importer puts rows back where they belong."""
+    out = []
+    device = part.table.name in timeline.DEVICE_TABLES
+    if not device and where.moved.any():
+        key = f'"{OWN_THREAD}":'.encode()
+        out.append(chrome_args.Member(asm.number(asm.INTEGER, where.thread, key, present=where.moved), where.moved))
+    process = part.integers("process_id")
+    known = process != timeline.NONE
+    if device and tracks.several_owners and known.any():
+        key = f'"{OWN_PROCESS}":'.encode()
+        out.append(chrome_args.Member(asm.number(asm.INTEGER, process, key, present=known), known))
+    return out
+
+
+def _counters(part: Part, where: Place) -> Events:
+    pid = where.pid
     series = chrome_args.quoted(_filled(part.array("series"), "value"))
     value = part.array("value").fill_null(0.0)
     pieces = [asm.constant(b'{"ph":"C"'), asm.text(chrome_args.quoted(_filled(part.array("name"))), asm.BYTES, b',"name":'),
@@ -176,28 +216,32 @@ def _filled(array: pa.DictionaryArray, word: str = "") -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(array.indices.fill_null(len(words) - 1), words)
 
 
-def _links(session: Session, tracks: Tracks, selection: Selection | None, exported: Exported) -> list[Events]:
-    """Links as pairs of flow events, each pair with a number of its own."""
-    rows = session.table("link")
+def _links(session: Session, parts: list[Part], places: list[Place], complete: list[npt.NDArray[np.bool_]], origin: int,
+           exported: Exported) -> list[Events]:
+    """Links as pairs of flow events, each pair with a number of its own, at the slices that they leave and arrive at."""
+    slices = [(part, place, mask) for part, place, mask in zip(parts, places, complete, strict=True) if mask.any()]
+    line = timeline.lay_out([part for part, _, _ in slices])
+    *found, rows = links.ends(session, line, origin)
     if not rows.num_rows:
         return []
-    if selection is not None and not selection.empty:
-        exported.leave_out(rows.num_rows, "links: a selection has none")
-        return []
-    whole = {name: timeline.whole(rows[name]) for name in rows.column_names}
-    known = np.asarray(pc.and_(whole["source_ns"].is_valid(), whole["target_ns"].is_valid()))
-    exported.leave_out(int((~known).sum()), "links without a time")
-    kind = chrome_args.quoted(_filled(whole["kind"], "flow"))
+    both = (found[0] >= 0) & (found[1] >= 0)
+    exported.leave_out(int((~both).sum()), "links that leave or arrive where no slice is")
+    columns = {name: timeline.whole(rows[name]).take(pa.array(np.flatnonzero(both))) for name in rows.column_names}
+    kind = chrome_args.quoted(_filled(columns["kind"], "flow"))
     name = [asm.text(kind, asm.BYTES, b',"cat":'), asm.text(kind, asm.BYTES, b',"name":')]
     out = []
-    for side, start in (("source", b'{"ph":"s"'), ("target", b'{"ph":"f","bp":"e"')):
-        time = np.asarray(whole[f"{side}_ns"].fill_null(0))
-        pid, tid = (np.asarray(whole[f"{side}_{key}"].fill_null(0)) for key in ("process_id", "thread_id"))
-        pieces = [asm.constant(start), *name, asm.number(asm.INTEGER, _numbers(whole), b',"id":'),
+    for side, start, ends in (("source", b'{"ph":"s"', found[0]), ("target", b'{"ph":"f","bp":"e"', found[1])):
+        time = np.asarray(columns[f"{side}_ns"]) - origin
+        at = ends[both]
+        pid, tid = np.zeros(len(at), np.int64), np.zeros(len(at), np.int64)
+        for k, (_, place, _) in enumerate(slices):
+            here = np.flatnonzero(line.part[at] == k)
+            pid[here], tid[here] = place.pid[line.row[at[here]]], place.tid[line.row[at[here]]]
+        pieces = [asm.constant(start), *name, asm.number(asm.INTEGER, _numbers(columns), b',"id":'),
                   asm.number(asm.INTEGER, pid, b',"pid":'), asm.number(asm.INTEGER, tid, b',"tid":'),
                   asm.number(asm.MICROS, time, b',"ts":'), asm.constant(b"}")]
-        out.append(Events(time, np.full(len(time), -2 if side == "source" else -3), pieces).only(np.flatnonzero(known)))
-    del tracks
+        # After the slices that begin at the same time, the sources before the targets.
+        out.append(Events(time, np.full(len(time), -2 if side == "source" else -3), pieces))
     return out
 
 

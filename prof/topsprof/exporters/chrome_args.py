@@ -122,10 +122,10 @@ def quoted(array: pa.Array) -> pa.Array:
     return quote(array.cast(pa.large_string()))
 
 
-def args(part: Part) -> list[asm.Piece]:
-    """The pieces of `"args":{...}`."""
+def args(part: Part, more: list[Member]) -> list[asm.Piece]:
+    """The pieces of `"args":{...}`: the row's columns, `more`, and what its own args are."""
     return _object([member for column in part.table.columns if (member := _member(part, column)) is not None]
-                   + _triples(part) + _message(part) + _rest(part))
+                   + _triples(part) + _message(part) + more + _rest(part))
 
 
 def _member(part: Part, column: Column) -> Member | None:

@@ -6,22 +6,40 @@ has that number; else the device gets a number that nobody has.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from topsprof.exporters.timeline import DEVICE_TABLES, NONE, Part
+from topsprof.exporters.timeline import DEVICE_TABLES, NONE, Part, overflows
 
 if TYPE_CHECKING:
     from tops_kit.session import Session
 
 Int64s = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
+_SPARE_THREAD = 2_000_000_000  # beyond the numbers of Linux's threads, within 32 bits
 _UNKNOWN_DEVICE = 1 << 20  # pids of devices without a number begin here: what is lower would read as one
 _MANY = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """pid and tid of rows, and the thread that each really belongs to."""
+
+    pid: Int64s
+    tid: Int64s
+    thread: Int64s
+
+    @property
+    def moved(self) -> Mask:
+        """Rows whose tid is not their thread's."""
+        return self.tid != self.thread
 
 
 class Tracks:
@@ -32,7 +50,7 @@ class Tracks:
         self._threads = session.table("thread").to_pylist()
         self._streams = session.table("stream").to_pylist()
         self._devices = session.table("device").to_pylist()
-        self._hosts = {row["process_id"] for row in self._processes}
+        self._hosts: set[int] = set()  # processes with rows of their own
         queues: set[tuple[int, int]] = set()
         for part in parts:
             process, device = part.integers("process_id"), part.integers("device_id")
@@ -42,6 +60,7 @@ class Tracks:
                 self._hosts |= {pid for pid, _ in _distinct(process, process)}
         self._pids: dict[tuple[int, int], int] = {}
         owners = {process for process, _ in queues}
+        self.several_owners = len(owners) > 1
         for process, device in sorted(queues):
             self._pids[process, device] = self._device_pid(device, alone=len(owners) == 1)
 
@@ -53,6 +72,32 @@ class Tracks:
         while number in taken:
             number += 1
         return number
+
+    def spread(self, parts: list[Part], complete: list[Mask]) -> list[Place]:
+        """(pid, tid) of the rows of all parts. Slices (`complete` says which rows become some) that would cross others of
+        their thread get a thread number that nobody has: readers of this format drop what does not nest."""
+        places = [self.of(part) for part in parts]
+        pid, tid = (np.concatenate([place[i][mask] for place, mask in zip(places, complete, strict=True)]) for i in (0, 1))
+        start = np.concatenate([part.start_ns[mask] for part, mask in zip(parts, complete, strict=True)])
+        length = np.concatenate([part.duration_ns[mask] for part, mask in zip(parts, complete, strict=True)])
+        _, code = np.unique(np.stack((pid, tid)), axis=1, return_inverse=True)
+        code = code.reshape(-1).astype(np.int64)
+        further = overflows(code, start, start + length)
+        odd = np.flatnonzero(further)
+        keys, number = np.unique(code[odd] << 24 | further[odd], return_inverse=True)
+        taken = set(np.unique(tid).tolist()) | {row["thread_id"] for row in self._threads}
+        free = (candidate for candidate in itertools.count(_SPARE_THREAD) if candidate not in taken)
+        spare = np.array([next(free) for _ in keys] or [0], np.int64)
+        moved_tid = tid.copy()
+        moved_tid[odd] = spare[number]
+        out, at = [], 0
+        for place, mask in zip(places, complete, strict=True):
+            count = int(mask.sum())
+            own, new = place[1], place[1].copy()
+            new[mask] = moved_tid[at:at + count]
+            at += count
+            out.append(Place(place[0], new, own))
+        return out
 
     def of(self, part: Part) -> tuple[Int64s, Int64s]:
         """(pid, tid) of each row."""
@@ -81,8 +126,11 @@ class Tracks:
 
     def metadata(self) -> Iterator[dict[str, Any]]:
         """The events that name processes, threads and queues."""
+        device_pids = set(self._pids.values())
         for row in self._processes:
             pid = row["process_id"]
+            if pid in device_pids:
+                continue
             if row["name"]:
                 yield _event("process_name", pid, 0, name=row["name"])
             if row["labels"]:
@@ -90,7 +138,7 @@ class Tracks:
             if row["sort_index"] is not None:
                 yield _event("process_sort_index", pid, 0, sort_index=row["sort_index"])
         for row in self._threads:
-            if row["process_id"] is None or row["thread_id"] is None:
+            if row["process_id"] is None or row["thread_id"] is None or row["process_id"] in device_pids:
                 continue
             if row["name"]:
                 yield _event("thread_name", row["process_id"], row["thread_id"], name=row["name"])

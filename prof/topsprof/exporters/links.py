@@ -57,8 +57,9 @@ def attach(session: Session, line: Timeline, exported: Exported) -> Arrow:
     return Arrow(rows.data, offsets[bounds[:-1]], offsets[bounds[1:]])
 
 
-def ends(session: Session, line: Timeline) -> tuple[Int64s, Int64s, Any]:
-    """For each link the slices that it leaves and arrives at (-1: none): one that begins there, else the innermost around."""
+def ends(session: Session, line: Timeline, origin_ns: int = 0) -> tuple[Int64s, Int64s, Any]:
+    """For each link the slices that it leaves and arrives at (-1: none): one that begins there, else the innermost around.
+    The timeline's times are those of the session less `origin_ns`."""
     rows = session.table("link")
     if not rows.num_rows or not len(line):
         none = np.full(rows.num_rows, -1, np.int64)
@@ -67,7 +68,7 @@ def ends(session: Session, line: Timeline) -> tuple[Int64s, Int64s, Any]:
     found = []
     for side in ("source", "target"):
         process, thread, time = (np.asarray(whole(rows[f"{side}_{name}"]).fill_null(NONE)) for name in ("process_id", "thread_id", "ns"))
-        found.append(finder.find(process, thread, time))
+        found.append(finder.find(process, thread, np.where(time == NONE, NONE, time - origin_ns)))
     return found[0], found[1], rows
 
 

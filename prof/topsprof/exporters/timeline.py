@@ -197,6 +197,14 @@ def _nested(base: Int64s, start: Int64s, end: Int64s) -> tuple[Int64s, npt.NDArr
     return track, out
 
 
+def overflows(track: Int64s, start_ns: Int64s, end_ns: Int64s) -> Int64s:
+    """For slices on tracks (any numbers) the further track of the same that each has to go to; 0: none, it nests."""
+    if not len(track):
+        return track
+    _, code = np.unique(track, return_inverse=True)
+    return _nested(code.astype(np.int64), start_ns, end_ns)[0] & _OVERFLOW_MASK
+
+
 def switches(start_ns: Int64s, end_ns: Int64s) -> tuple[Int64s, npt.NDArray[np.bool_], Int64s]:
     """Begin and end events of slices that are sorted by (start, depth), in an order in which they nest.
 
