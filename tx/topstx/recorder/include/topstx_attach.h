@@ -74,7 +74,7 @@ TOPSTXI_SLOW void topstxi_detach(void) {
     p->control = NULL;
     p->slots = NULL;
     p->arena = NULL;
-    p->slot_capacity = p->name_count = p->forked = p->parent_count = 0;
+    p->slot_capacity = p->name_count = p->forked = p->parent_count = p->names_patience = 0;
     p->arena_bytes = p->arena_capacity = p->parent_serial = p->dead_heartbeat = 0;
     p->folder[0] = 0;
     p->name_epoch++;

@@ -114,9 +114,17 @@ TOPSTXI_SLOW uint32_t topstxi_append(uint32_t kind, const char *body, uint32_t b
         p->names->too_many++;
         return 0;
     }
-    if (TOPSTX_PAGE + committed + whole > p->names_bytes && !topstxi_names_grow(TOPSTX_PAGE + committed + whole)) {
-        p->names->lost_names++;
-        return 0;
+    if (TOPSTX_PAGE + committed + whole > p->names_bytes) {
+        if (p->names_patience) {
+            p->names_patience--;
+            p->names->lost_names++;
+            return 0;
+        }
+        if (!topstxi_names_grow(TOPSTX_PAGE + committed + whole)) {
+            p->names_patience = TOPSTXI_PATIENCE;
+            p->names->lost_names++;
+            return 0;
+        }
     }
     entry = (topstx_entry *)((char *)p->names + TOPSTX_PAGE + committed);
     entry->bytes = whole;

@@ -43,7 +43,7 @@
 
 #define TOPSTXI_EXCLUDED 0xFFFFFFFFu /* attr of a domain that the tool filtered out: record nothing */
 #define TOPSTXI_NAME_BYTES_MAX 4096u /* a longer name is cut */
-#define TOPSTXI_FIRST_ID 2u          /* entry 1 stands for names past the limit */
+#define TOPSTXI_PATIENCE 255u        /* a file that could not be had is not tried for at each record */
 
 typedef struct topstxi_context { /* an asyncio task (or whatever the language calls it) with ranges open in a ring */
     uint64_t key;
@@ -86,6 +86,7 @@ typedef struct topstxi_ring { /* the producer's private view of its ring; outliv
     topstxi_payload **payloads; /* by open slot; NULL until a long payload comes */
     uint32_t payload_capacity;
     uint32_t pooled;
+    uint32_t patience; /* full moments to let pass before growth is tried again */
     struct topstxi_ring *next;
     struct topstxi_ring *next_pooled;
 } topstxi_ring;
@@ -132,6 +133,7 @@ typedef struct topstxi_process {
     uint32_t registered;    /* atfork, exit and thread-end handlers are in place */
     uint32_t default_attr;  /* 0, or TOPSTXI_EXCLUDED */
     uint32_t wait_name;
+    uint32_t names_patience; /* the same for the names file */
     uint64_t start_count;   /* start/end ranges begun; never reset, so a parent's handle means nothing in its child */
     pthread_key_t key;
     char folder[3072];

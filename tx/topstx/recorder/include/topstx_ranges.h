@@ -129,7 +129,10 @@ TOPSTXI_SLOW void topstxi_keep_payload(topstxi_ring *r, uint32_t index, const to
 
 /* No free slot: continue in a ring with a table twice as large. */
 TOPSTXI_SLOW int topstxi_more_open(topstxi_ring *r) {
-    if (topstxi_ring_grow(r, r->mask + 1, (uint64_t)r->open_capacity * 2)) return 1;
+    if (topstxi_try_now(&r->patience)) {
+        if (topstxi_ring_grow(r, r->mask + 1, (uint64_t)r->open_capacity * 2)) return 1;
+        r->patience = TOPSTXI_PATIENCE;
+    }
     topstxi_count(&r->header->dropped);
     return 0;
 }

@@ -183,6 +183,12 @@ TOPSTXI_SLOW int topstxi_wait(topstxi_ring *r, uint64_t slots) {
     return room;
 }
 
+static inline int topstxi_try_now(uint32_t *patience) {
+    if (!*patience) return 1;
+    --*patience;
+    return 0;
+}
+
 /* Make room for `slots`: look at the tail, grow, or wait. 0: the record is lost, and counted here. */
 TOPSTXI_SLOW int topstxi_room(topstxi_ring *r, uint64_t slots) {
     topstxi_process *p = &topstxi_state;
@@ -192,8 +198,12 @@ TOPSTXI_SLOW int topstxi_room(topstxi_ring *r, uint64_t slots) {
     if (r->head + slots <= r->limit) return 1;
     for (most = TOPSTXI_MIN_RECORDS; most * 2 <= p->control->ring_max_records; most *= 2) {
     }
-    for (next = capacity * 4 > most ? most : capacity * 4; next > capacity; next /= 2)
-        if (topstxi_ring_grow(r, next, r->open_capacity)) return 1;
+    next = capacity * 4 > most ? most : capacity * 4;
+    if (next > capacity && topstxi_try_now(&r->patience)) {
+        for (; next > capacity; next /= 2)
+            if (topstxi_ring_grow(r, next, r->open_capacity)) return 1;
+        r->patience = TOPSTXI_PATIENCE;
+    }
     if (topstxi_wait(r, slots)) return 1;
     if (r->epoch == p->epoch) topstxi_count(&r->header->dropped);
     return 0;
