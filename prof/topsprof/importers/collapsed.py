@@ -43,7 +43,9 @@ class CollapsedImporter:
         lines = [line for line in lines if line.strip() and not line.startswith("#")][:50]
         fitting = [line for line in lines if _HEAD_LINE.match(line)]
         named = path.name.removesuffix(".gz").removesuffix(".zst").endswith((".collapsed", ".folded"))
-        return len(fitting) * 10 >= len(lines) * 9 > 0 and (named or any(";" in line for line in fitting))
+        if named:
+            return len(fitting) * 2 > len(lines)
+        return len(fitting) * 10 >= len(lines) * 9 > 0 and any(";" in line for line in fitting)
 
     def run(self, source: Source, writer: SessionWriter, options: ImportOptions) -> None:
         tally = Tally(writer.ledger, self.name, source, options)

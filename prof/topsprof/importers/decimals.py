@@ -23,8 +23,9 @@ def nanoseconds(texts: pa.Array, digits: int) -> npt.NDArray[np.int64]:
     found = pc.extract_regex(texts, _PLAIN)
     if found.null_count == len(texts):
         return _one_by_one(texts, digits)
-    whole = np.asarray(pc.cast(found.field("whole").fill_null("0"), pa.int64()))
-    part = found.field("part").fill_null("")
+    lacking = found.is_null()  # too long, or with an exponent
+    whole = np.asarray(pc.cast(pc.if_else(lacking, "0", found.field("whole")), pa.int64()))
+    part = pc.if_else(lacking, "", found.field("part"))
     padded = pc.utf8_slice_codeunits(pc.utf8_rpad(part, digits + 1, "0"), 0, digits + 1)
     tenths = np.asarray(pc.cast(padded, pa.int64()))  # of the result's unit
     value = (tenths + 5) // 10
@@ -32,7 +33,7 @@ def nanoseconds(texts: pa.Array, digits: int) -> npt.NDArray[np.int64]:
     value = value + np.where(fits, whole, 0) * 10 ** digits
     negative = np.asarray(pc.equal(found.field("sign"), "-").fill_null(False))
     value = np.where(negative, -value, value)
-    odd = np.flatnonzero(np.asarray(found.is_null()) | ~fits)
+    odd = np.flatnonzero(np.asarray(lacking) | ~fits)
     if len(odd):
         value[odd] = _one_by_one(texts.take(pa.array(odd)), digits)
     return value
