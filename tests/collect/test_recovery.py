@@ -19,7 +19,7 @@ from topstx.recorder import layout
 from tops_kit.collect import backend, collector, control, finishing, journal, rings, state, sweeping, writing
 from tops_kit.collect.recovery import recover
 from tops_kit.errors import SessionError
-from tops_kit.session import Session, SessionWriter
+from tops_kit.session import Session, SessionWriter, compact
 
 
 @pytest.fixture(autouse=True)
@@ -313,3 +313,25 @@ def test_records_published_after_the_collectors_death_are_recovered(
         ring.record(time.monotonic_ns(), time.monotonic_ns(), process.name("later"))
     recover(recording)
     assert found(recording) == Counter({("late", False): 1, ("later", False): 20})
+
+
+def test_a_compaction_in_between_keeps_what_segments_say_of_the_journal(
+    recording: Path, fake_process: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = inline(new_collector(recording))
+    expected = produce(fake_process)
+    made.round()
+
+    def killed(*_: Any) -> None:
+        raise Killed
+
+    # Written to segments, which are merged; but the part was not emptied any more.
+    monkeypatch.setattr(journal.Part, "restart", killed)
+    with pytest.raises(Killed):
+        made.rotate()
+    monkeypatch.undo()
+    compact(recording)
+    assert Session.open(recording).segments("tx")[0].level == "lanes"
+    made.writer.abandon()
+    recover(recording)
+    assert found(recording) == expected

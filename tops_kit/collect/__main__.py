@@ -155,6 +155,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The programs run on without being recorded; what was published stays in rings and journal.
         control.recording = layout.RECORDING_OFF
         control.policy = layout.POLICY_DROP
+        collector.note_failure()
         print(_line(collector.folder, collector.failure), file=sys.stderr, flush=True)
         collector.idle(ends)
     compaction.stop()

@@ -78,6 +78,7 @@ class Collector:
         self.part_writer = PartWriter(writer, self.converter, self.processes, generation)
         self.sweeper = Sweeper()
         self.failure: Exception | None = None
+        self._failure_noted = False
         self.state = state.State()
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_read, False)
@@ -153,6 +154,17 @@ class Collector:
             self._last_second = now
             self.every_second()
         return copied
+
+    def note_failure(self) -> None:
+        """Say in the ledger that recording stopped early, also to a later recovery where there is room for
+        that.
+        """
+        if self.failure is None or self._failure_noted:
+            return
+        self._failure_noted = True
+        self.note("collector", "dropped:stopped_early", 1, f"recording stopped early: {self.failure}")
+        with contextlib.suppress(OSError):
+            self.save_state()
 
     def idle(self, should_stop: Callable[[], bool]) -> None:
         """Wait until `should_stop`, taking nothing and without a heartbeat: the disk is full."""

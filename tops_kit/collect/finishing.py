@@ -59,6 +59,7 @@ def finish(collector: Collector, status: str) -> None:
 
 def _retry(collector: Collector) -> None:
     """If writing failed, try once more: there may be room on the disk by now."""
+    collector.note_failure()
     if collector.failure is None or collector.writing.failure is None:
         return
     collector.wait_for_writer()
@@ -72,7 +73,6 @@ def _retry(collector: Collector) -> None:
                 collector.part_writer.write(part, collector.clock.freeze())
     except Exception:
         return  # the first failure says it
-    collector.note("collector", "dropped:disk", 1, f"recording stopped early: {collector.failure}")
     collector.failure = collector.writing.failure = None
 
 

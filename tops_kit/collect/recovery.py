@@ -45,24 +45,33 @@ def recover(folder: str | Path) -> list[str]:
         writer.abandon()
         finishing.remove_files(folder)
         return [f"{folder}: removed files that a finished recording left behind"]
+    before = _records(folder)
     try:
-        collector = _collector(folder, writer)
-    except BaseException:
-        writer.abandon()
-        raise
-    before = sum(Session.open(folder).tables().get(table, 0) for table in TABLES)
+        _complete(folder, writer)
+    except OSError as error:
+        raise SessionError(f"cannot recover {folder}: {error.strerror or error}") from error
+    finally:
+        writer.abandon()  # does nothing once it is closed
+    rows = _records(folder) - before
+    return [f"{folder}: the recording had crashed; recovered {rows} records that were not in the session yet"]
+
+
+def _records(folder: Path) -> int:
+    tables = Session.open(folder).tables()
+    return sum(tables.get(table, 0) for table in TABLES)
+
+
+def _complete(folder: Path, writer: SessionWriter) -> None:
+    collector = _collector(folder, writer)
     _write_parts(collector)
     _recount(collector)
     collector.discovery.look(force=True, last=True)
     _end_dead(collector)
     finishing.finish(collector, "crashed")
     if collector.failure is not None:
-        problem = collector.failure
-        if isinstance(problem, UserError):
-            raise problem
-        raise SessionError(f"cannot recover {folder}: {problem}") from problem
-    rows = sum(Session.open(folder).tables().get(table, 0) for table in TABLES) - before
-    return [f"{folder}: the recording had crashed; recovered {rows} records that were not in the session yet"]
+        if isinstance(collector.failure, (UserError, OSError)):
+            raise collector.failure
+        raise SessionError(f"cannot recover {folder}: {collector.failure}") from collector.failure
 
 
 def _collector(folder: Path, writer: SessionWriter) -> Collector:
