@@ -99,6 +99,7 @@ int main(int argc, char **argv) {
     pthread_create(&thread, NULL, ends, &id); pthread_join(thread, NULL);
     topstxRangePushA("vendor"); topstxRangePop(); topstxMarkA("vendor");
     for (i = 0; i < 5000; i++) topstx_mark("many");
+    topstx_row(17, 1, 5, "row", "body", 4);
     topstx_range_push("open");
     if (!fork()) { topstx_range_pop(); topstx_mark("child"); exit(3); }
     wait(&status);
@@ -127,6 +128,8 @@ def test_calls_and_deaths(
     ].flags & L.FLAG_TRUNCATED
     (crossing,) = [r for r in parent.of() if r.name == "crossing"]
     assert crossing.tid == parent.pid and crossing.end_tid not in (None, parent.pid)
+    (row,) = parent.of(17)
+    assert (row.name, row.begin, row.end, row.payload) == ("row", 1, 5, b"body")
     assert parent.names(L.KIND_MARK).count("many") == 5000 and parent.unbalanced == 1
     assert [r.name for r in parent.open] == ["open"]
     assert child.names(L.KIND_MARK) == ["child"] and not child.open and child.header["exit_status"] == 3

@@ -126,9 +126,10 @@ typedef struct { /* a converted payload and what keeps its bytes alive */
 } payload;
 
 static PyObject *helper(const char *name) { /* of topstx.recorder.values; NULL without an exception */
-    PyObject *module = PyImport_ImportModule("topstx.recorder.values");
-    PyObject *function = module ? PyObject_GetAttrString(module, name) : NULL;
-    Py_XDECREF(module);
+    static PyObject *module;
+    PyObject *function;
+    if (!module) module = PyImport_ImportModule("topstx.recorder.values");
+    function = module ? PyObject_GetAttrString(module, name) : NULL;
     if (!function) PyErr_Clear();
     return function;
 }

@@ -314,6 +314,22 @@ TOPSTXI_API void topstx_counter_sample(topstx_counter counter, double value) {
         topstxi_sample(r, counter.id, value);
 }
 
+/* ---- rows of other tables (runtime calls, I/O, ...), for libraries that record what a program does ---- */
+
+/* The present time on the session's clock, for topstx_row. */
+TOPSTXI_API uint64_t topstx_now(void) { return topstxi_now(); }
+
+/* A row of the table `kind` (TOPSTX_KIND_TABLE_FIRST and up), `body` of at most TOPSTX_PAYLOAD_MAX bytes as that table defines it. */
+TOPSTXI_API void topstx_row(uint32_t kind, uint64_t begin, uint64_t end, const char *name, const void *body, uint32_t bytes) {
+    topstx_record record = {begin, end, 0, 0, 0, 0, (uint8_t)kind, 0};
+    topstxi_value value = {body, bytes, TOPSTX_MORE_BODY};
+    topstxi_ring *r;
+    if (topstxi_recording() != TOPSTX_RECORDING_ON || bytes > TOPSTX_PAYLOAD_MAX || !(r = topstxi_ring_mine())) return;
+    record.name = topstxi_name_id(name);
+    record.depth = (uint16_t)r->depth;
+    topstxi_put_value(r, &record, &value);
+}
+
 /* ---- names ---- */
 
 /* Name a thread by its kernel id (0: the calling one). */

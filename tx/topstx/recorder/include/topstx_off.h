@@ -23,6 +23,10 @@ TOPSTXI_API topstx_counter topstx_counter_create(topstx_domain d, const char *na
     return c;
 }
 TOPSTXI_API void topstx_counter_sample(topstx_counter c, double value) { (void)c; (void)value; }
+TOPSTXI_API uint64_t topstx_now(void) { return 0; }
+TOPSTXI_API void topstx_row(uint32_t kind, uint64_t begin, uint64_t end, const char *name, const void *body, uint32_t bytes) {
+    (void)kind; (void)begin; (void)end; (void)name; (void)body; (void)bytes;
+}
 TOPSTXI_API void topstx_name_thread(uint32_t tid, const char *name) { (void)tid; (void)name; }
 TOPSTXI_API void topstx_name_process(const char *name) { (void)name; }
 TOPSTXI_API int topstx_is_recording(void) { return 0; }
