@@ -62,6 +62,27 @@ def test_traces() -> None:
         trace_names("everything")
 
 
+@pytest.mark.parametrize(
+    ("words", "program", "module"),
+    [
+        (
+            ["-o", "x", "echo", "-o", "b", "--", "--strict", "-h"],
+            ["echo", "-o", "b", "--", "--strict", "-h"],
+            False,
+        ),
+        (["--", "echo", "--", "x"], ["echo", "--", "x"], False),
+        (["--stats", "--", "-weird"], ["-weird"], False),
+        (["-f", "-m", "mod", "-f", "--", "-o", "c"], ["mod", "-f", "--", "-o", "c"], True),
+        (["--stats=true", "a", "--stats=false"], ["a", "--stats=false"], False),
+        (["--kill", "9", "p"], ["p"], False),
+    ],
+)
+def test_the_programs_words_are_its_own(words: list[str], program: list[str], module: bool) -> None:
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    run.add_arguments(parser)
+    assert run.program_words(parser.parse_args(words)) == (program, module)
+
+
 def test_times_and_signals() -> None:
     assert run.seconds("1.5") == run.seconds("1.5s") == 1.5
     assert run.signal_number("none") == 0

@@ -59,11 +59,11 @@ def test_a_script_without_a_first_line_is_run_by_sh(cli: Any) -> None:
 
 
 def test_a_python_script_and_a_module_need_no_python(cli: Any) -> None:
-    cli.script(ANNOTATED, "script.py")
+    cli.script("import sys; print(*sys.argv[1:])\n" + ANNOTATED, "script.py")
     assert cli("run", "-o", "a", "script.py").returncode == 0
     assert cli.names("a.topsprof") == ["here", "work"]
     done = cli("run", "-o", "b", "-m", "script", "--", "-o", "c")
-    assert done.returncode == 0
+    assert (done.returncode, done.stdout) == (0, "-- -o c\n")
     assert cli.names("b.topsprof") == ["here", "work"]
 
 

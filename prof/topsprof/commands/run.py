@@ -158,7 +158,7 @@ def run(args: argparse.Namespace) -> int:
     """Run and record; the program's exit code."""
     require_linux("run")
     options = _options(args)
-    words, module = _program_words(args)
+    words, module = program_words(args)
     from topsprof.capture import program, record
 
     target = program.resolve(words, module=module)
@@ -196,14 +196,13 @@ def _options(args: argparse.Namespace) -> RecordOptions:
     )
 
 
-def _program_words(args: argparse.Namespace) -> tuple[list[str], bool]:
+def program_words(args: argparse.Namespace) -> tuple[list[str], bool]:
     """What to run, and whether it is a Python module."""
-    if args.module is not None:
-        words, module = args.module, True
+    module = args.module is not None
+    if module:
+        words = [*args.module, *args.program]  # argparse ends an option's values at a `--` of the module's
     else:
-        words, module = args.program, False
-    if words and words[0] == "--":
-        words = words[1:]
+        words = args.program[1:] if args.program[:1] == ["--"] else args.program
     if not words:
         raise UserError("name a program to run: topsprof run [options] -- PROGRAM [ARGS ...]")
     return words, module
