@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from topsprof.importers.base import Tally
 from topsprof.importers.chrome_flows import identity_of
-from topsprof.importers.chrome_pairs import track_numbers
-from topsprof.importers.chrome_rows import Numbers, Rows, distinct
+from topsprof.importers.chrome_pairs import distinct, track_numbers
+from topsprof.importers.chrome_rows import Numbers, Rows
 from topsprof.importers.chrome_steps import StepWindow
 from topsprof.importers.kineto_stacks import OperatorStacks
 from topsprof.importers.kineto_tables import (

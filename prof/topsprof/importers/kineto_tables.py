@@ -283,10 +283,9 @@ def sync(rows: Rows, category: Callable[[Rows], Any]) -> Columns:
 def python(rows: Rows, category: Callable[[Rows], Any]) -> Columns:
     """Python functions: torch/nn/modules/module.py(1501): _call_impl."""
     del category
-    ids = rows.column("name")
-    used, inverse = np.unique(ids, return_inverse=True)
-    functions = [function_of(rows.strings.text(int(number))) for number in used]
-    index = pa.array(inverse)
+    used, places, none = rows.strings.codes(rows.column("name"))
+    functions = [function_of(rows.strings.text(number)) for number in used.tolist()]
+    index = pa.array(places, mask=none)
 
     def names(values: list[str | None]) -> Any:
         return pa.array(values, pa.string()).dictionary_encode().take(index)
