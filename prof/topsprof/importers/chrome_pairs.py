@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from topsprof.importers.scan import Bools, Int32s, Int64s
 
@@ -154,11 +153,18 @@ def _close(stack: list[int], i: int, names: list[int], index: list[int], found: 
     found.end.append(index[i])
 
 
-def track_numbers(*columns: npt.NDArray[np.generic]) -> Int64s:
-    """A number for each distinct combination of the columns' values in a row."""
+def track_numbers(*columns: Int64s) -> Int64s:
+    """A small number for each combination of the columns' values in a row; equal for equal ones."""
     number = np.zeros(len(columns[0]), np.int64)
     for column in columns:
-        _, inverse = np.unique(column, return_inverse=True)
-        number = number * (int(inverse.max(initial=0)) + 1) + inverse
-        _, number = np.unique(number, return_inverse=True)
-    return number.astype(np.int64)
+        values = np.array(distinct(column), np.int64)
+        number = number * len(values) + np.searchsorted(values, column)
+    return number
+
+
+def distinct(values: Int64s) -> list[int]:
+    """The distinct values, sorted. Quick where equal values stand together."""
+    if not len(values):
+        return []
+    heads = values[np.flatnonzero(np.diff(values, prepend=~values[:1]))]
+    return [int(value) for value in np.unique(heads)]

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from topsprof.importers.base import ImportOptions
+from topsprof.importers.chrome_pairs import distinct
 from topsprof.importers.scan import NONE, STRING, Batch, Bools, Bytes8, Int32s, Int64s, Strings
 
 NAMED_BASE = 1 << 40
@@ -62,14 +63,6 @@ class Numbers:
         if wanted == found:
             return pids
         return np.array(wanted, np.int64)[np.searchsorted(np.array(found, np.int64), pids)]
-
-
-def distinct(values: Int64s) -> list[int]:
-    """The distinct values, sorted. Quick where equal values stand together."""
-    if not len(values):
-        return []
-    heads = values[np.flatnonzero(np.diff(values, prepend=~values[:1]))]
-    return [int(value) for value in np.unique(heads)]
 
 
 def nullable(values: npt.NDArray[Any], there: Bools) -> Any:
@@ -132,11 +125,12 @@ class Rows:
 
     def mapped(self, ids: Int64s | Int32s, function: Callable[[str], str | None]) -> Any:
         """A name column made from the texts of `ids`: the function is called once a distinct text."""
-        used, inverse = np.unique(ids, return_inverse=True)
-        values = [function(self.strings.text(int(number))) if number >= 0 else None for number in used]
+        used, places, none = self.strings.codes(ids)
+        values = [function(self.strings.text(number)) for number in used.tolist()]
         if all(value is None for value in values):
             return None
-        return pa.array(values, pa.string()).dictionary_encode().take(pa.array(inverse))
+        names = pa.array(values, pa.string()).dictionary_encode()
+        return names.take(pa.array(places, mask=none))
 
     def args(self, kinds: dict[str, str]) -> pa.StringArray:
         """The JSON objects of what no column took: the args without a column, and those columns that were
@@ -145,11 +139,12 @@ class Rows:
         `kinds` are the kinds of the wanted keys. Call it last.
         """
         rest = self.batch.rest(self.at)
+        mine = np.zeros(self.batch.rows, np.bool_)
+        mine[self.at] = True
         pieces = [
-            piece
+            self._piece(key, kinds[key])
             for key in self.batch.keys
-            if key not in self._used
-            if (piece := self._piece(key, kinds[key])) is not None
+            if key not in self._used and mine[self.batch.sparse(key)[0]].any()
         ]
         if not pieces:
             return rest
@@ -160,21 +155,17 @@ class Rows:
         return pc.if_else(pc.equal(joined, ""), pa.scalar(None, pa.string()), objects)
 
     def _piece(self, key: str, kind: str) -> Any:
-        """`,"key":value` for the rows that have it; None when none has."""
+        """`,"key":value` for the rows that have it, else null."""
         if kind == "x":
             values, there = self.batch.triples(key, self.at)
-            if not there.any():
-                return None
-            texts = pa.array([f"[{x},{y},{z}]" for x, y, z in values.tolist()])
+            texts: Any = pa.array([f"[{x},{y},{z}]" for x, y, z in values.tolist()])
         else:
             values, there = self.batch.values(key, self.at, np.float64 if kind == "f" else np.int64)
-            if not there.any():
-                return None
             if kind in "if":
                 texts = pc.cast(pa.array(values), pa.string())
             else:
-                texts = self.mapped(np.where(there, values, -1), json.dumps if kind == "s" else _json_text)
-                texts = texts.dictionary_decode()
+                as_json = json.dumps if kind == "s" else _json_text
+                texts = self.mapped(np.where(there, values, -1), as_json).dictionary_decode()
         texts = pc.binary_join_element_wise(f",{json.dumps(key)}:", texts, "")
         return pc.if_else(pa.array(there), texts, pa.scalar(None, pa.string()))
 

@@ -155,24 +155,32 @@ class Strings:
         table = pa.LargeStringArray.from_buffers(self.count, pa.py_buffer(offsets), pa.py_buffer(self._text))
         return table.take(pa.array(numbers)).cast(pa.string())
 
+    def codes(self, numbers: Int64s | Int32s) -> tuple[Int64s, Int32s, Bools | None]:
+        """(the distinct ids, for each row the place of its own among them, which rows have none).
+
+        The last is None when all have one; the place of a row that has none is 0.
+        """
+        none = numbers < 0
+        used = np.zeros(self.count + 1, np.bool_)
+        if not none.any():
+            used[numbers] = True
+            return np.flatnonzero(used), (np.cumsum(used, dtype=np.int32) - 1)[numbers], None
+        used[numbers[~none]] = True
+        places = np.maximum(np.cumsum(used, dtype=np.int32) - 1, 0)
+        return np.flatnonzero(used), np.where(none, 0, places[np.maximum(numbers, 0)]), none
+
     def names(self, numbers: Int64s | Int32s, default: str | None = None) -> pa.DictionaryArray:
         """A column of ids as a dictionary array; negative ids are `default`, or null."""
-        none = numbers < 0
-        any_none = bool(none.any())
-        wanted = numbers[~none] if any_none else numbers
-        used = np.zeros(self.count + 1, np.bool_)
-        used[wanted] = True
-        new = np.cumsum(used, dtype=np.int32) - 1
-        indices = new[np.where(none, self.count, numbers)] if any_none else new[numbers]
-        dictionary = self.take(np.flatnonzero(used[: self.count]))
-        if any_none and not len(dictionary):
+        used, indices, none = self.codes(numbers)
+        dictionary = self.take(used)
+        if none is not None and default is None and not len(dictionary):
             dictionary = pa.array([""], pa.string())
-        if any_none and default is not None:
+        if none is not None and default is not None:
             dictionary = pa.concat_arrays([dictionary, pa.array([default], pa.string())])
             return pa.DictionaryArray.from_arrays(
                 pa.array(np.where(none, len(dictionary) - 1, indices), pa.int32()), dictionary
             )
-        array = pa.array(np.maximum(indices, 0), pa.int32(), mask=none if any_none else None)
+        array = pa.array(indices, pa.int32(), mask=none)
         return pa.DictionaryArray.from_arrays(array, dictionary)
 
 
@@ -192,6 +200,7 @@ class Batch:
         self._shift_ns = shift_ns  # added to all ts: the file counts from another origin than its session
         self.keys: dict[str, tuple[bytes, bytes]] = taken["keys"]
         self.rows = len(taken["ph"])
+        self._dense: dict[str, tuple[npt.NDArray[Any], Bools]] = {}
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """A column that every event has."""
@@ -214,21 +223,27 @@ class Batch:
         self, key: str, at: Int64s, dtype: type[np.generic] = np.int64
     ) -> tuple[npt.NDArray[Any], Bools]:
         """(value, whether it is there) of a wanted args key for each of the rows `at`."""
-        rows, values = self.sparse(key, dtype)
-        there = np.zeros(self.rows, np.bool_)
-        there[rows] = True
-        dense = np.zeros(self.rows, dtype)
-        dense[rows] = values
+        dense, there = self._filled(key, dtype, ())
         return dense[at], there[at]
 
     def triples(self, key: str, at: Int64s) -> tuple[Int64s, Bools]:
         """As `values`, of a key of kind x: an array of shape (len(at), 3)."""
-        rows, values = self.sparse(key)
-        there = np.zeros(self.rows, np.bool_)
-        there[rows] = True
-        dense = np.zeros((self.rows, 3), np.int64)
-        dense[rows] = values.reshape(-1, 3)
+        dense, there = self._filled(key, np.int64, (3,))
         return dense[at], there[at]
+
+    def _filled(
+        self, key: str, dtype: type[np.generic], shape: tuple[int, ...]
+    ) -> tuple[npt.NDArray[Any], Bools]:
+        """A key as a column of the whole batch: several tables take their rows of it."""
+        known = self._dense.get(key)
+        if known is None:
+            rows, values = self.sparse(key, dtype)
+            there = np.zeros(self.rows, np.bool_)
+            there[rows] = True
+            dense = np.zeros((self.rows, *shape), dtype)
+            dense[rows] = values.reshape(-1, *shape)
+            known = self._dense[key] = dense, there
+        return known
 
     @cached_property
     def _rest(self) -> tuple[pa.StringArray, Int64s]:

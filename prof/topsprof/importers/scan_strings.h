@@ -23,6 +23,7 @@ static bool bytes_room(Bytes *b, size_t more) {
 }
 
 static bool bytes_put(Bytes *b, const void *data, size_t size) {
+    if (!size) return true;
     if (!bytes_room(b, size)) return false;
     memcpy(b->data + b->size, data, size);
     b->size += size;
