@@ -84,8 +84,9 @@ def _run(held: HeldProgram, active: recording.Recording, options: RecordOptions,
                 _ended_early(supervisor, active, options, say)
             return delay
 
-        held.release(inject.environment(active.folder))
+        # First the switch: a short program may be done before this process runs again.
         active.begin()
+        held.release(inject.environment(active.folder))
         status = supervisor.wait(wake)
         if options.wait_all:
             supervisor.wait_for_orphans(wake, lambda: {active.collector.process.pid})
