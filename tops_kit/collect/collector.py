@@ -129,7 +129,7 @@ class Collector:
         while not should_stop() and self.failure is None:
             try:
                 copied = self.round()
-            except OSError as error:
+            except Exception as error:  # a full disk, or a fault of ours: nothing that was published is lost
                 self.failure = error
                 break
             self._sleep(copied)
