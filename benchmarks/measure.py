@@ -80,8 +80,12 @@ def run_child(argv: Sequence[str], env: Mapping[str, str] | None = None, cwd: Pa
     wall = time.perf_counter() - begin
     if child.returncode:
         last = (err.strip() or out.strip() or "no output").splitlines()[-1]
-        raise ChildError(f"{' '.join(argv[:4])} ended with {child.returncode}: {last}")
+        raise ChildError(f"{_brief(argv)} ended with {child.returncode}: {last}")
     return Usage(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024, out)
+
+
+def _brief(argv: Sequence[str]) -> str:
+    return " ".join(word.splitlines()[0] for word in argv[1:4] if word)
 
 
 def _drain(child: subprocess.Popen[str]) -> tuple[str, str]:

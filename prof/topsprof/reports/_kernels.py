@@ -9,7 +9,7 @@ from dataclasses import replace
 from topsprof.reports.model import Report, Source
 
 NAME_SQL = "coalesce(kernel.full_name, kernel.name)::VARCHAR"
-_BASE_SQL = "kernel.name::VARCHAR"
+BASE_SQL = "kernel.name::VARCHAR"
 
 
 def _full(keys: Sequence[object]) -> tuple[object, ...]:
@@ -23,4 +23,4 @@ BASE = Source("kernel", ("name",))
 
 def with_base(report: Report) -> Report:
     """A report whose SQL has NAME_SQL, with the variant `base`."""
-    return replace(report, variants={"base": replace(report, sql=report.sql.replace(NAME_SQL, _BASE_SQL))})
+    return replace(report, variants={"base": replace(report, sql=report.sql.replace(NAME_SQL, BASE_SQL))})

@@ -2,16 +2,49 @@
 
 from __future__ import annotations
 
-from topsprof.reports._launches import IN_RANGES
-from topsprof.reports._ranges import RANGE_SQL
-from topsprof.reports.model import Report, column
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from topsprof.reports.model import Report, Row, column
+
+if TYPE_CHECKING:
+    from topsprof.reports.data import Data
+
+
+def _rows(data: Data) -> Iterator[Row]:
+    import numpy as np
+
+    from topsprof.reports._projection import figures, groups, ranges_with_work
+
+    ranges = ranges_with_work(data)
+    operations = ranges.last - ranges.first
+    rows = []
+    for (name, style), of in groups(ranges.name, ranges.style):
+        projection = ranges.projection_ns[of]
+        depth = ranges.depth[of]
+        levels = depth[~np.isnan(depth)]
+        rows.append(
+            (
+                name,
+                style or None,
+                int(projection.sum()),
+                int(ranges.duration_ns[of].sum()),
+                len(of),
+                *figures(projection),
+                int(operations[of].sum()),
+                float(operations[of].mean()),
+                float(levels.mean()) if len(levels) else None,
+            )
+        )
+    yield from sorted(rows, key=lambda row: (-row[2], str(row[0]), str(row[1])))
+
 
 REPORT = Report(
     "tx_gcu_proj_sum",
     "TX GCU Projection Summary",
     "Ranges projected from the host to the device: a range's projection goes from the begin of the first to "
-    "the end of the last "
-    "operation whose call began in the range on the same thread. Ranges that launched nothing are left out.",
+    "the end of the last operation whose call began in the range on the same thread. Ranges that launched "
+    "nothing are left out.",
     requires=("tx", "api", "kernel|memcpy|memset"),
     columns=(
         column("Range"),
@@ -28,18 +61,5 @@ REPORT = Report(
         column("Avg GCU Ops", "number"),
         column("Avg Range Lvl", "number"),
     ),
-    sql=IN_RANGES
-    + f""",
-        projected AS (
-            SELECT range_id, max(end_ns) - min(start_ns) AS projection_ns, count(*) AS operations FROM inside
-            GROUP BY range_id
-        )
-        SELECT {RANGE_SQL} AS range_name, style, sum(projection_ns) AS total, sum(duration_ns), count(*),
-        avg(projection_ns),
-               median(projection_ns), min(projection_ns), max(projection_ns),
-               coalesce(stddev_samp(projection_ns), 0),
-               sum(operations), avg(operations), avg(depth)
-        FROM projected JOIN ranges USING (range_id)
-        GROUP BY ALL ORDER BY total DESC, range_name, style
-    """,
+    compute=_rows,
 )

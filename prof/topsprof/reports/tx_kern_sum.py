@@ -2,40 +2,72 @@
 
 from __future__ import annotations
 
-from topsprof.reports._kernels import with_base
-from topsprof.reports._launches import IN_RANGES
-from topsprof.reports._ranges import RANGE_SQL
-from topsprof.reports.model import Report, column
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
 
-REPORT = with_base(
-    Report(
-        "tx_kern_sum",
-        "TX Range Kernel Summary",
-        "Kernels by the range in which they were launched. A kernel counts in every range around its call.",
-        requires=("tx", "api", "kernel"),
-        columns=(
-            column("TX Range"),
-            column("Style"),
-            column("PID", "id"),
-            column("TID", "id"),
-            column("TX Inst", "count"),
-            column("Kern Inst", "count"),
-            column("Total Time", "time"),
-            column("Avg", "time_mean"),
-            column("Med", "time_mean"),
-            column("Min", "time"),
-            column("Max", "time"),
-            column("StdDev", "time_mean"),
-            column("Kernel Name"),
-        ),
-        sql=IN_RANGES
-        + f"""
-        SELECT {RANGE_SQL} AS range_name, style, process_id, thread_id,
-               count(DISTINCT range_id), count(*), sum(inside.duration_ns) AS total, avg(inside.duration_ns),
-               median(inside.duration_ns), min(inside.duration_ns), max(inside.duration_ns),
-               coalesce(stddev_samp(inside.duration_ns), 0), work_name
-        FROM inside JOIN ranges USING (range_id) WHERE is_kernel
-        GROUP BY ALL ORDER BY total DESC, range_name, work_name, process_id, thread_id
-    """,
-    )
+from topsprof.reports._kernels import BASE_SQL, NAME_SQL
+from topsprof.reports.model import Report, Row, column
+
+if TYPE_CHECKING:
+    from topsprof.reports.data import Data
+
+
+def _rows(data: Data, name_sql: str) -> Iterator[Row]:
+    import numpy as np
+
+    from topsprof.reports._projection import figures, groups, ranges_with_work
+
+    ranges = ranges_with_work(data, kernels_only=True, name_sql=name_sql)
+    work = ranges.work
+    rows = []
+    for place, of in groups(ranges.name, ranges.style, ranges.process_id, ranges.thread_id):
+        # one range name of one thread at a time: all pairs of range and kernel at once may not fit
+        counts = ranges.last[of] - ranges.first[of]
+        owner = np.repeat(np.arange(len(of)), counts)
+        kernel = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts - ranges.first[of], counts)
+        duration = work.end_ns[kernel] - work.start_ns[kernel]
+        for (name,), chosen in groups(work.name[kernel]):
+            values = duration[chosen]
+            range_name, style, process, thread = place
+            inside = len(np.unique(owner[chosen]))
+            rows.append(
+                (
+                    range_name,
+                    style or None,
+                    int(process),
+                    int(thread) if thread >= 0 else None,
+                    inside,
+                    len(values),
+                    int(values.sum()),
+                    *figures(values),
+                    name,
+                )
+            )
+    yield from sorted(rows, key=lambda row: (-row[6], *map(str, (row[0], row[-1], *row[1:4]))))
+
+
+_BASE = Report(
+    "tx_kern_sum",
+    "TX Range Kernel Summary",
+    "Kernels by the range in which they were launched. A kernel counts in every range around its call.",
+    requires=("tx", "api", "kernel"),
+    columns=(
+        column("TX Range"),
+        column("Style"),
+        column("PID", "id"),
+        column("TID", "id"),
+        column("TX Inst", "count"),
+        column("Kern Inst", "count"),
+        column("Total Time", "time"),
+        column("Avg", "time_mean"),
+        column("Med", "time_mean"),
+        column("Min", "time"),
+        column("Max", "time"),
+        column("StdDev", "time_mean"),
+        column("Kernel Name"),
+    ),
+    compute=partial(_rows, name_sql=NAME_SQL),
 )
+REPORT = replace(_BASE, variants={"base": replace(_BASE, compute=partial(_rows, name_sql=BASE_SQL))})
