@@ -46,7 +46,7 @@ def big_trace(size_bytes: int = 2 * GIGABYTE) -> Path:
     if path.exists() and path.stat().st_size >= size_bytes:
         return path
     needed = size_bytes * _MEMORY_PER_JSON_BYTE
-    free = _available_memory()
+    free = available_memory()
     if free is not None and free < needed + 2 * GIGABYTE:
         raise NotEnoughMemoryError(
             f"making {path.name} needs {needed / GIGABYTE:.0f} GiB of free memory, {free / GIGABYTE:.0f} "
@@ -68,7 +68,8 @@ def big_trace(size_bytes: int = 2 * GIGABYTE) -> Path:
     return path
 
 
-def _available_memory() -> int | None:
+def available_memory() -> int | None:
+    """Bytes that a process could have now; None where the system does not say."""
     try:
         text = Path("/proc/meminfo").read_text()
     except OSError:
@@ -87,13 +88,13 @@ def offer_to_oom_killer() -> None:
         print("cannot raise oom_score_adj", file=sys.stderr)
 
 
-def limit_memory(share: float = 0.7) -> int:
+def limit_memory(share: float = 0.95) -> int:
     """Let this process take no more than a share of the memory that is free now, bytes; 0: no limit could be
     set."""
     import resource
 
     offer_to_oom_killer()
-    free = _available_memory()
+    free = available_memory()
     if free is None:
         return 0
     limit = int(free * share)

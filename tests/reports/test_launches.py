@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 
 @pytest.mark.smoke
@@ -135,3 +137,64 @@ def test_counters_and_allocations(make_session, report_json):
     assert (row["Count"], row["Min"], row["Max"], row["First"], row["Last"]) == (3, 1.0, 3.0, 3.0, 2.0)
     (row,) = report_json(session, "memory_sum")
     assert (row["Allocs"], row["Frees"], row["Allocated (MB)"], row["Peak (MB)"]) == (1, 1, 2.0, 2.0)
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 100), st.integers(0, 60), st.sampled_from("ab"), st.integers(1, 2)),
+        max_size=8,
+    ),
+    st.lists(st.tuples(st.integers(0, 150), st.integers(0, 50), st.integers(1, 2)), min_size=1, max_size=12),
+)
+def test_projection_of_any_ranges(make_session, report_json, ranges, launches):
+    """Overlapping, nested, empty ranges of two threads against the definition, one by one."""
+    numbers = list(range(1, len(launches) + 1))
+    starts = [call + wait for call, wait, _ in launches]
+    session = make_session(
+        {
+            "tx": {
+                "start_ns": [start for start, *_ in ranges] or [0],
+                "duration_ns": [length for _, length, *_ in ranges] or [0],
+                "name": [name for _, _, name, _ in ranges] or ["none"],
+                "thread_id": [thread for *_, thread in ranges] or [1],
+                "process_id": 1,
+                "style": "StartEnd",
+            },
+            "api": {
+                "start_ns": [call for call, *_ in launches],
+                "duration_ns": [1] * len(launches),
+                "name": ["launch"] * len(launches),
+                "thread_id": [thread for *_, thread in launches],
+                "process_id": 1,
+                "correlation_id": numbers,
+            },
+            "kernel": {
+                "start_ns": starts,
+                "duration_ns": numbers,
+                "name": ["k"] * len(launches),
+                "process_id": 1,
+                "correlation_id": numbers,
+            },
+        }
+    )
+    expected: dict[str, list[tuple[int, int]]] = {}
+    for start, length, name, thread in ranges:
+        inside = [
+            (starts[i], starts[i] + numbers[i])
+            for i, (call, _, of) in enumerate(launches)
+            if of == thread and start <= call < start + length
+        ]
+        if inside:
+            projection = max(end for _, end in inside) - min(begin for begin, _ in inside)
+            expected.setdefault(name, []).append((projection, len(inside)))
+    rows = {row["Range"]: row for row in report_json(session, "tx_gcu_proj_sum")}
+    assert set(rows) == set(expected)
+    for name, found in expected.items():
+        assert rows[name]["Range Instances"] == len(found)
+        assert rows[name]["Total Proj Time (ns)"] == sum(projection for projection, _ in found)
+        assert rows[name]["Total GCU Ops"] == sum(count for _, count in found)
+    kernels = {row["TX Range"]: 0 for row in report_json(session, "tx_kern_sum")}
+    for row in report_json(session, "tx_kern_sum"):
+        kernels[row["TX Range"]] += row["Kern Inst"]
+    assert kernels == {name: sum(count for _, count in found) for name, found in expected.items()}
