@@ -199,13 +199,14 @@ def test_python_and_c_in_one_process(c_program: Any, compile_c: Callable[..., Pa
     )
     recording = c_program(
         """
-        import ctypes, os, sys, topstx
+        import _ctypes, ctypes, os, sys, topstx
         library = ctypes.CDLL(sys.argv[1])
         with topstx.annotate("in Python"): library.work(100)
         if not os.fork():
             with topstx.annotate("child"): library.work(2)
             sys.exit(0)
         os.wait()
+        _ctypes.dlclose(library._handle)       # its handlers of exit stay
         """,
         str(library),
     )

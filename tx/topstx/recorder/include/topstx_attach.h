@@ -151,6 +151,15 @@ static void topstxi_at_exit(int status, void *unused) {
 static void topstxi_at_plain_exit(void) { topstxi_at_exit(0, NULL); }
 #endif
 
+/* The handlers of fork, exit and thread end must not be unloaded with the library that they are in. */
+#pragma weak dladdr
+#pragma weak dlopen
+TOPSTXI_SLOW void topstxi_stay_loaded(void) {
+    Dl_info info;
+    if (dladdr && dlopen && dladdr((void *)&topstxi_switch, &info) && info.dli_fname)
+        (void)dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
 /* ---- attach ---------------------------------------------------------------------------------------------------------- */
 
 /* Map `control` of a folder. NULL: there is none, or of another version. */
@@ -185,6 +194,7 @@ TOPSTXI_SLOW int topstxi_attach(const char *folder) {
     if (!p->registered) {
         p->registered = pthread_key_create(&p->key, topstxi_thread_end) == 0;
         if (p->registered) {
+            topstxi_stay_loaded();
             pthread_atfork(topstxi_before_fork, topstxi_after_fork_parent, topstxi_after_fork_child);
 #ifdef __GLIBC__
             on_exit(topstxi_at_exit, NULL);

@@ -6,6 +6,7 @@
 #ifndef TOPSTX_PROCESS_H
 #define TOPSTX_PROCESS_H
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
