@@ -107,3 +107,29 @@ def test_the_rest_is_read_and_the_loss_is_told(make_session: Make, name: str, ho
     (line,) = session.ledger.lines()
     assert line.startswith("session:tx-000003: dropped ")
     assert name in line
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("name", ["lanes.arrow", "pyramid.arrow", "summary.arrow"])
+@pytest.mark.parametrize("how", ["cut", "zero"])
+def test_a_damaged_index_is_made_anew(make_session: Make, name: str, how: str) -> None:
+    path = make_session(segments=1, calls=2000)
+    compact(path)
+    lanes = Session.open(path).lanes("tx")
+    expected = [lanes.window(lane, 0, 2**40, 1 << 20).to_pylist() for lane in range(len(lanes))]
+    (file,) = path.glob(f"segments/tx-*/{name}")
+    content = file.read_bytes()
+    file.write_bytes(content[:100] if how == "cut" else bytes(len(content)))
+    session = Session.open(path)
+    assert session.table("tx").num_rows == 12_000
+    lanes = session.lanes("tx")
+    found = [lanes.window(lane, 0, 2**40, 1 << 20).to_pylist() for lane in range(len(lanes))]
+    assert found == expected
+    assert session.ledger.total("dropped") == 0
+    if how == "cut":
+        assert not session.indexed
+        assert session.ledger.total("repaired", code="damaged_index") == 1
+        session.ensure_indexed()
+        assert session.indexed
+        assert session.ledger.total("repaired") <= 1
+        assert Session.open(path).ledger.clean

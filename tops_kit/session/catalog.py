@@ -73,6 +73,13 @@ class Catalog:
         except SegmentDamagedError as error:
             self._drop(path.name, _rows_of(path), "damaged_segment", str(error))
             return None
+        for name in segment.lost:
+            self.ledger.count(
+                f"{LEDGER_STREAM}:{segment.name}",
+                "repaired:damaged_index",
+                1,
+                f"{name} is made anew when needed",
+            )
         return segment
 
     def drop(self, segment: Segment, reason: str) -> None:

@@ -84,7 +84,7 @@ def plan(segments: Sequence[Segment], table: Table, live: bool) -> list[list[Seg
     group: list[Segment] = []
     rows = size = 0
     for segment in segments:
-        if segment.level == "lanes" and (segment.rows >= FULL_ROWS or segment.size_bytes >= MOST_BYTES // 4):
+        if _done(segment) and (segment.rows >= FULL_ROWS or segment.size_bytes >= MOST_BYTES // 4):
             if table.kind is Kind.PLAIN and group:
                 groups.append(group)  # the order of its rows has a meaning
                 group, rows, size = [], 0, 0
@@ -107,8 +107,12 @@ def _row_bytes(segment: Segment) -> int:
     return stored if segment.level == "raw" else max(stored * 3, 64)
 
 
+def _done(segment: Segment) -> bool:
+    return segment.level == "lanes" and (segment.indexed or segment.table.kind is Kind.PLAIN)
+
+
 def _worth_it(group: list[Segment], live: bool) -> bool:
-    if len(group) == 1 and group[0].level == "lanes":
+    if len(group) == 1 and _done(group[0]):
         return False
     return not live or sum(segment.rows for segment in group) >= FULL_ROWS
 

@@ -16,7 +16,7 @@ from tops_kit.session.arrays import as_numpy, from_numpy
 from tops_kit.session.backend import backend
 from tops_kit.session.groups import group_rows
 from tops_kit.session.schema import Kind, Table
-from tops_kit.session.segment import SegmentData, end_of
+from tops_kit.session.segment import LANES, SegmentDamagedError, SegmentData, end_of
 
 Array = np.ndarray[Any, Any]
 
@@ -98,6 +98,22 @@ def index(table: Table, data: SegmentData) -> SegmentData:
         result.pyramid = pyramid if len(levels) else None
     result.lanes = _lane_table(lanes, bounds, start, end, levels)
     return result
+
+
+def lane_rows(lanes: pa.Table, rows: int) -> tuple[list[int], list[int]]:
+    """(first row, number of rows) of each lane of a segment. SegmentDamagedError when they don't cover its
+    rows.
+    """
+    try:
+        begin, count = (as_numpy(lanes.column(name).combine_chunks()) for name in ("row_begin", "row_count"))
+        sound = (
+            bool((begin == np.cumsum(count) - count).all()) and int(count.sum()) == rows and (count > 0).all()
+        )
+    except (KeyError, ValueError, TypeError, NotImplementedError, pa.ArrowException) as error:
+        raise SegmentDamagedError(f"{LANES} is damaged") from error
+    if not sound:
+        raise SegmentDamagedError(f"{LANES} is damaged")
+    return begin.tolist(), count.tolist()
 
 
 def _pyramid(

@@ -85,4 +85,6 @@ def _part(  # noqa: PLR0917 - all of them are plain inputs
 def summarised(segment: Segment, group: tuple[str, ...]) -> bool:
     """Whether a sorted segment has parts of this group: False when it has too many groups for a summary."""
     parts = segment.extra(SUMMARY)
-    return parts is not None and ",".join(group) in parts.column("group").unique().to_pylist()
+    if parts is None or "group" not in parts.column_names:
+        return False
+    return ",".join(group) in parts.column("group").unique().to_pylist()

@@ -222,7 +222,7 @@ class Session:
     @property
     def indexed(self) -> bool:
         """Whether all timed rows are sorted into lanes."""
-        return all(s.level == "lanes" for s in self._all_segments() if s.table.kind is not Kind.PLAIN)
+        return all(s.indexed for s in self._all_segments() if s.table.kind is not Kind.PLAIN)
 
     def ensure_indexed(self) -> None:
         """Sort into lanes what isn't yet (compaction), for readers that need lanes. SessionError when it
@@ -284,7 +284,7 @@ def _merged_column(field: pa.Field, rows: list[dict[str, Any]]) -> pa.Array:
 
 
 def _has_few_groups(segment: Segment, group: tuple[str, ...]) -> bool:
-    return segment.level == "raw" or not segment.rows or summarised(segment, group)
+    return not segment.indexed or not segment.rows or summarised(segment, group)
 
 
 def needs_recovery(path: Path) -> bool:

@@ -31,6 +31,7 @@ ARGS = "args.arrow"
 LANES = "lanes.arrow"
 PYRAMID = "pyramid.arrow"
 SUMMARY = "summary.arrow"
+INDEX_FILES = (LANES, PYRAMID, SUMMARY)
 _HOT_COLUMNS = ("start_ns", "duration_ns", "name")
 _TEMPORARY = ".tmp-"
 _serial = itertools.count()
@@ -270,6 +271,7 @@ class Segment:
         self.path = path
         self.name = path.name
         self._batches: dict[str, pa.Table] = {}
+        self.lost: list[str] = []
         try:
             meta = read_json(path / META)
             self.version = tuple(int(part) for part in meta["format"])
@@ -307,18 +309,35 @@ class Segment:
         return sum(self.files.values())
 
     def check_sizes(self) -> None:
-        """Raise unless every file has the size that `meta.json` says: finds what was cut short, without
-        reading it.
+        """Raise unless every file has the size that `meta.json` says: finds what was cut short unread.
+
+        Files of the index are left out instead, as they can be made anew; `lost` names them.
         """
-        for name, size in self.files.items():
+        for name, size in list(self.files.items()):
             try:
                 actual = (self.path / name).stat().st_size
+                reason = "" if actual == size else f"{name} has {actual} bytes instead of {size}"
             except FileNotFoundError as error:
-                raise self._missing(name) from error
+                missing = self._missing(name)
+                if isinstance(missing, SegmentGoneError):
+                    raise missing from error
+                reason = str(missing)
             except OSError as error:
-                raise SegmentDamagedError(f"{name} can't be read: {error.strerror or error}") from error
-            if actual != size:
-                raise SegmentDamagedError(f"{name} has {actual} bytes instead of {size}")
+                reason = f"{name} can't be read: {error.strerror or error}"
+            if reason and name not in INDEX_FILES:
+                raise SegmentDamagedError(reason)
+            if reason:
+                self.lose(name)
+
+    def lose(self, name: str) -> None:
+        """Do without a file of the index that is damaged."""
+        self.files.pop(name, None)
+        self.lost.append(name)
+
+    @property
+    def indexed(self) -> bool:
+        """Whether the rows are sorted into lanes, with the whole index of them."""
+        return self.level == "lanes" and not self.lost
 
     def file(self, name: str) -> pa.Table:
         """One of the Arrow files, mapped. Uncompressed columns are not copied."""
@@ -340,18 +359,26 @@ class Segment:
         return table
 
     def extra(self, name: str) -> pa.Table | None:
-        """`lanes.arrow`, `pyramid.arrow` or `summary.arrow`; None when the segment has none."""
-        return self.file(name) if name in self.files else None
+        """`lanes.arrow`, `pyramid.arrow` or `summary.arrow`; None when the segment has none that is sound."""
+        if name not in self.files:
+            return None
+        try:
+            return self.file(name)
+        except SegmentDamagedError:
+            self.lose(name)
+            return None
 
     def column(self, column: Column) -> pa.Array:
         """A column of all rows in its logical type: dictionary indices int32, durations int64."""
         where = file_of(self.table, column)
-        if where in self.files:
+        if self.stores(column):
             data = self.file(where)
             if data.num_rows != self.rows:
                 raise SegmentDamagedError(f"{where} has {data.num_rows} rows instead of {self.rows}")
-            if column.name in data.column_names:
-                return self._logical(column, data.column(column.name))
+            array = self._logical(column, data.column(column.name))
+            if array.null_count and where == HOT and column.name != "name":
+                raise SegmentDamagedError(f"{HOT} has rows without {column.name}")
+            return array
         try:
             return cols.constant_array(column, self.constants.get(column.name), self.rows)
         except (pa.ArrowException, ValueError, TypeError, OverflowError, AttributeError) as error:
@@ -370,7 +397,12 @@ class Segment:
     def stores(self, column: Column) -> bool:
         """Whether the column has an array; else it is constant."""
         where = file_of(self.table, column)
-        return where in self.files and column.name in self.file(where).column_names
+        if where not in self.files:
+            return False
+        found = column.name in self.file(where).column_names
+        if where == HOT and not found:
+            raise SegmentDamagedError(f"{HOT} has no column {column.name}")
+        return found
 
     def _logical(self, column: Column, values: pa.ChunkedArray) -> pa.Array:
         type_ = cols.arrow_type(column)

@@ -13,10 +13,13 @@ import pyarrow.compute as pc
 from tops_kit.errors import UserError
 from tops_kit.session.arrays import as_numpy, from_list, from_numpy
 from tops_kit.session.columns import arrow_type
+from tops_kit.session.lanes import lane_rows
 from tops_kit.session.schema import Column, Kind
-from tops_kit.session.segment import Segment
+from tops_kit.session.segment import LANES, Segment
 from tops_kit.session.selection import Filter, Selection
 
+# Fewer rows to a lane than this, and comparing all rows is the quicker way.
+ROWS_OF_A_LANE = 64
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "=": pc.equal,
@@ -69,12 +72,32 @@ def _in_time(segment: Segment, begin: int | None, end: int | None) -> Mask | boo
     before = end is None or segment.end_ns < end
     if after and before:
         return True
+    lanes = segment.extra(LANES)
+    if lanes is not None and lanes.num_rows * ROWS_OF_A_LANE < segment.rows:
+        return _in_time_by_lane(segment, lanes, begin, end)
     first, last = segment.times()
     mask: Mask = np.ones(segment.rows, bool)
     if begin is not None and not after:
         mask &= (last > begin) | (first >= begin)
     if end is not None and not before:
         mask &= first < end
+    return mask
+
+
+def _in_time_by_lane(segment: Segment, lanes: pa.Table, begin: int | None, end: int | None) -> Mask:
+    """The same for a sorted segment with few lanes: two binary searches in each."""
+    start = as_numpy(segment.column(segment.table.column("start_ns")))
+    interval = segment.table.kind is Kind.INTERVAL
+    duration = segment.column(segment.table.column("duration_ns")) if interval else None
+    mask: Mask = np.zeros(segment.rows, bool)
+    for first, count in zip(*lane_rows(lanes, segment.rows), strict=True):
+        of_lane = start[first : first + count]
+        low = 0 if begin is None else int(np.searchsorted(of_lane, begin, side="left"))
+        high = count if end is None else int(np.searchsorted(of_lane, end, side="left"))
+        if low and duration is not None and begin is not None:
+            before = first + low - 1  # the one row of the lane that may reach into the range
+            low -= int(start[before]) + max(duration[before].as_py(), 0) > begin
+        mask[first + low : first + high] = True
     return mask
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from tops_kit.session import columns as cols
 from tops_kit.session.arrays import as_numpy, from_list, from_numpy
-from tops_kit.session.lanes import index
+from tops_kit.session.lanes import index, lane_rows
 from tops_kit.session.schema import Table
 from tops_kit.session.segment import HOT, LANES, PYRAMID, Segment, SegmentDamagedError, end_of
 
@@ -63,38 +63,54 @@ class IndexedSegment:
 
 
 def indexed_segment(segment: Segment) -> IndexedSegment:
-    """The lanes of a segment; one that isn't sorted yet is sorted in memory."""
+    """The lanes of a segment; one that isn't sorted yet, or whose index is damaged, is sorted in memory."""
+    lanes = segment.extra(LANES) if segment.indexed else None
+    runs = segment.extra(PYRAMID)
+    if lanes is not None and segment.indexed:  # reading the runs may have found them damaged
+        try:
+            return _indexed(segment.rows, lanes, segment.file(HOT), runs)
+        except SegmentDamagedError:
+            segment.lose(LANES)
     table = segment.table
-    if segment.level == "lanes":
-        lanes, hot, runs = segment.extra(LANES), segment.file(HOT), segment.extra(PYRAMID)
-    else:
-        wanted = {"start_ns", "duration_ns", "name", "depth", *table.track}
-        data = index(table, segment.data(column for column in table.columns if column.name in wanted))
-        hot = pa.table(
-            {
-                column.name: data.array(column)
-                for column in table.columns
-                if column.name in ("start_ns", "duration_ns", "name")
-            }
-        )
-        lanes, runs = data.lanes, data.pyramid
-    if lanes is None:
-        raise SegmentDamagedError(f"{LANES} is missing")
+    wanted = {"start_ns", "duration_ns", "name", "depth", *table.track}
+    data = index(table, segment.data(column for column in table.columns if column.name in wanted))
+    hot = {
+        column.name: data.array(column)
+        for column in table.columns
+        if column.name in ("start_ns", "duration_ns", "name")
+    }
+    if data.lanes is None:
+        raise SegmentDamagedError("it has no rows")
+    return _indexed(segment.rows, data.lanes, pa.table(hot), data.pyramid)
+
+
+def _indexed(rows: int, lanes: pa.Table, hot: pa.Table, runs: pa.Table | None) -> IndexedSegment:
+    """The same from its tables; all that points into another of them is checked. SegmentDamagedError."""
     try:
+        begin, count = lane_rows(lanes, rows)
         names = (
             _flat(hot.column("name")).dictionary if "name" in hot.column_names else pa.nulls(0, pa.string())
         )
-        return IndexedSegment(
-            lanes,
-            _rows(hot),
-            None if runs is None else _rows(runs),
-            names,
-            _integers(lanes, "row_begin"),
-            _integers(lanes, "row_count"),
-            lanes.column("levels"),
-        )
-    except (KeyError, AttributeError, pa.ArrowException, ValueError) as error:
+        merged = None if runs is None else _rows(runs)
+        levels = lanes.column("levels")
+        if merged is not None and not _runs_are_sound(merged, levels, len(names)):
+            raise SegmentDamagedError(f"{PYRAMID} is damaged")
+        return IndexedSegment(lanes, _rows(hot), merged, names, np.array(begin), np.array(count), levels)
+    except (KeyError, AttributeError, pa.ArrowException, ValueError, TypeError, NotImplementedError) as error:
         raise SegmentDamagedError(f"{LANES}, {HOT} or {PYRAMID} is damaged") from error
+
+
+def _runs_are_sound(runs: Rows, levels: pa.ChunkedArray, names: int) -> bool:
+    """Whether the levels lie within the runs, and the runs' names within the dictionary."""
+    every = pa.Table.from_struct_array(_flat(levels).flatten())
+    begin, count = _integers(every, "run_begin"), _integers(every, "run_count")
+    sound = every.column_names == ["width_ns", "run_begin", "run_count"] and runs.duration is not None
+    if len(begin):
+        sound = sound and int(begin.min()) >= 0 and int(count.min()) >= 0
+        sound = sound and int((begin + count).max()) <= len(runs.start)
+    if runs.name is not None and len(runs.name) and (runs.name_valid is None or runs.name_valid.any()):
+        sound = sound and int(runs.name.min()) >= 0 and int(runs.name.max()) < names
+    return sound and all(part is not None for part in (runs.count, runs.busy, runs.longest))
 
 
 def _flat(column: pa.ChunkedArray) -> pa.Array:
