@@ -214,6 +214,14 @@ def test_flows_link_each_event_to_the_next(load: Any) -> None:
         (10, 1, 20, 2), (20, 2, 30, 1), (40, 1, 50, 2)]
 
 
+def test_a_flow_that_ends_before_it_starts_keeps_its_link(load: Any) -> None:
+    trace = Trace()
+    trace.thread(1, 1, 1)
+    trace.event(10, INSTANT, 1, "kernel").terminating_flow_ids.append(7)
+    trace.event(12, INSTANT, 1, "launch").flow_ids.append(7)
+    assert rows(load(trace), "source_ns", "target_ns", table="link") == [(12, 10)]
+
+
 def test_what_is_unbalanced_is_repaired_and_counted(load: Any) -> None:
     trace = Trace()
     trace.thread(1, 1, 1)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from topsprof.exporters.codes import combine, encode
 from topsprof.exporters.timeline import DEVICE_TABLES, NONE, Part, overflows
 
 if TYPE_CHECKING:
@@ -80,12 +81,11 @@ class Tracks:
         pid, tid = (np.concatenate([place[i][mask] for place, mask in zip(places, complete, strict=True)]) for i in (0, 1))
         start = np.concatenate([part.start_ns[mask] for part, mask in zip(parts, complete, strict=True)])
         length = np.concatenate([part.duration_ns[mask] for part, mask in zip(parts, complete, strict=True)])
-        _, code = np.unique(np.stack((pid, tid)), axis=1, return_inverse=True)
-        code = code.reshape(-1).astype(np.int64)
+        code, _ = combine(pid, tid)
         further = overflows(code, start, start + length)
         odd = np.flatnonzero(further)
         keys, number = np.unique(code[odd] << 24 | further[odd], return_inverse=True)
-        taken = set(np.unique(tid).tolist()) | {row["thread_id"] for row in self._threads}
+        taken = set(encode(tid)[1].tolist()) | {row["thread_id"] for row in self._threads}
         free = (candidate for candidate in itertools.count(_SPARE_THREAD) if candidate not in taken)
         spare = np.array([next(free) for _ in keys] or [0], np.int64)
         moved_tid = tid.copy()
@@ -157,8 +157,8 @@ class Tracks:
 
 
 def _distinct(*columns: Int64s) -> set[tuple[int, ...]]:
-    stacked = np.unique(np.stack(columns), axis=1)
-    return {tuple(column) for column in stacked.T.tolist()}
+    _, first = combine(*columns)
+    return set(zip(*(column[first].tolist() for column in columns), strict=True))
 
 
 def _event(kind: str, pid: int, tid: int, **args: Any) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from topsprof.exporters.codes import combine
 from topsprof.exporters.timeline import NONE, Part, Timeline
 from topsprof.importers.stacks import Frame
 
@@ -34,22 +35,17 @@ class FrameTable:
     def of(self, part: Part) -> Int64s:
         """The frame of each row of a table: its name, and where the table has them, file and line."""
         names, name = _coded(part.array("name"))
-        code, columns = name, [name]
+        columns = [name]
         files: list[str | None] = [None]
-        lines = np.full(len(name), NONE, np.int64)
         if "file" in part.table.column_names:
             files, file = _coded(part.array("file"))
-            lines = part.integers("line")
-            _, line = np.unique(lines, return_inverse=True)
-            columns += [file]
-            _, code = np.unique((name * len(files) + file) * (int(line.max(initial=0)) + 1) + line, return_inverse=True)
-        distinct, first, inverse = np.unique(code, return_index=True, return_inverse=True)
-        numbers = np.empty(len(distinct), np.int64)
+            columns += [file, part.integers("line")]
+        code, first = combine(*columns)
+        numbers = np.empty(len(first), np.int64)
         for i, row in enumerate(first.tolist()):
-            line_number = int(lines[row])
-            numbers[i] = self.number(Frame(names[name[row]] or "", files[columns[1][row]] if len(columns) > 1 else None,
-                                           None if line_number == NONE else line_number))
-        return numbers[inverse]
+            place = (files[columns[1][row]], int(columns[2][row])) if len(columns) > 1 else (None, NONE)
+            numbers[i] = self.number(Frame(names[name[row]] or "", place[0], None if place[1] == NONE else place[1]))
+        return numbers[code]
 
     def of_timeline(self, line: Timeline) -> Int64s:
         """The frame of each slice."""

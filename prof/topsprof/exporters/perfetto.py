@@ -18,6 +18,7 @@ from topsprof import interchange
 from topsprof.exporters import assemble as asm
 from topsprof.exporters import timeline
 from topsprof.exporters.base import Exported, ExportOptions, nothing
+from topsprof.exporters.codes import combine
 from topsprof.exporters.links import Arrow, attach
 from topsprof.exporters.output import stream
 from topsprof.exporters.perfetto_tracks import Descriptors
@@ -223,14 +224,12 @@ class _Writing:
 
 def counter_groups(part: Part) -> tuple[Int64s, Int64s]:
     """(number of the counter of each value, a row of each counter)."""
-    code = np.zeros(len(part.start_ns), np.int64)
+    columns = []
     for name in ("process_id", "thread_id", "device_id", "domain", "name", "series", "unit"):
         array = part.array(name)
         encoded = array.indices if isinstance(array, pa.DictionaryArray) else array.dictionary_encode().indices
-        rank = np.asarray(encoded.fill_null(-1)).astype(np.int64) + 1
-        _, code = np.unique(code * (int(rank.max()) + 1) + rank, return_inverse=True)
-    _, first = np.unique(code, return_index=True)
-    return code, first
+        columns.append(np.asarray(encoded.fill_null(-1)))
+    return combine(*columns)
 
 
 def _assembled(pieces: list[asm.Piece], rows: int) -> asm.Rows:

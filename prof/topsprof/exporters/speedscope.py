@@ -14,6 +14,7 @@ import pyarrow as pa
 from topsprof.exporters import assemble as asm
 from topsprof.exporters import timeline
 from topsprof.exporters.base import Exported, ExportOptions, nothing
+from topsprof.exporters.codes import combine
 from topsprof.exporters.frames import FrameTable, stack_paths
 from topsprof.exporters.output import stream
 from topsprof.exporters.timeline import NONE, Part, Timeline, TrackKey
@@ -120,9 +121,10 @@ class _Writing:
             units = part.array("unit")
             words = [*units.dictionary.to_pylist(), None]
             unit = np.asarray(units.indices.fill_null(len(words) - 1)).astype(np.int64)
-            groups, inverse = np.unique(np.stack((process, thread, unit)), axis=1, return_inverse=True)
-            for number, (pid, tid, code) in enumerate(groups.T.tolist()):
-                rows = np.flatnonzero(inverse.reshape(-1) == number)
+            group, first = combine(process, thread, unit)
+            for number, row in enumerate(first.tolist()):
+                pid, tid, code = int(process[row]), int(thread[row]), int(unit[row])
+                rows = np.flatnonzero(group == number)
                 yield self._samples_of(part, rows[np.argsort(part.start_ns[rows], kind="stable")], pid, tid, words[code])
 
     def _samples_of(self, part: Part, rows: Int64s, process: int, thread: int,

@@ -17,6 +17,7 @@ import pyarrow as pa
 from tops_kit.session.lanes import lane_order
 from tops_kit.session.schema import TABLES, Column, Kind, Table
 from tops_kit.session.segment import SegmentData
+from topsprof.exporters.codes import combine, encode
 
 if TYPE_CHECKING:
     from tops_kit.session import Selection, Session
@@ -122,12 +123,12 @@ def lay_out(parts: list[Part]) -> Timeline:
     end = start + np.maximum(duration, 0)
     base, keys = _base_tracks(parts)
     track, depth = _nested(base, start, end)
-    distinct, number = np.unique(track, return_inverse=True)
+    number, distinct = encode(track)
     tracks = [_overflow(keys[int(code) >> _OVERFLOW_BITS], int(code) & _OVERFLOW_MASK) for code in distinct]
     order = np.lexsort((depth, start))
     part = np.concatenate([np.full(len(one.start_ns), i, np.int16) for i, one in enumerate(parts)])
     row = np.concatenate([np.arange(len(one.start_ns)) for one in parts])
-    return Timeline(parts, part[order], row[order], start[order], end[order], number[order].astype(np.int64), depth[order], tracks)
+    return Timeline(parts, part[order], row[order], start[order], end[order], number[order], depth[order], tracks)
 
 
 _OVERFLOW_BITS = 24
@@ -150,13 +151,9 @@ def _base_tracks(parts: list[Part]) -> tuple[Int64s, list[TrackKey]]:
                    np.full(len(part.start_ns), _APART.index(part.table.name) if part.table.name in APART else 0, np.int64)]
         groups.append(columns)
     columns = [np.concatenate(column) for column in zip(*groups, strict=True)]
-    code = np.zeros(len(columns[0]), np.int64)
-    for column in columns:
-        _, rank = np.unique(column, return_inverse=True)
-        _, code = np.unique(code * (int(rank.max()) + 1) + rank, return_inverse=True)
-    _, first = np.unique(code, return_index=True)
+    code, first = combine(*columns)
     keys = [TrackKey(*(int(column[i]) for column in columns[:-1]), _APART[int(columns[-1][i])]) for i in first]
-    return code.astype(np.int64), keys
+    return code, keys
 
 
 _APART = ("", *sorted(APART))
@@ -176,9 +173,8 @@ def _nested(base: Int64s, start: Int64s, end: Int64s) -> tuple[Int64s, npt.NDArr
     level = lanes.depth.astype(np.int64)
     begin, stop = start[order], end[order]
     width = int(level.max()) + 2
-    _, rank = np.unique(begin, return_inverse=True)
-    size = int(rank.max()) + 1
     lane = lanes.track.astype(np.int64) * width + level
+    rank, size = _ranks(begin, int(lane.max()) + 1)
     above = np.searchsorted(lane * size + rank, (lane - 1) * size + rank, "right") - 1
     held = (level > 0) & (above >= 0)
     above = np.maximum(above, 0)
@@ -197,12 +193,21 @@ def _nested(base: Int64s, start: Int64s, end: Int64s) -> tuple[Int64s, npt.NDArr
     return track, out
 
 
+def _ranks(values: Int64s, groups: int) -> tuple[Int64s, int]:
+    """Small numbers in the order of the values, and how many there may be: for `groups` times as many int64 has room."""
+    low = int(values.min())
+    span = int(values.max()) - low + 1
+    if span < (1 << 62) // groups:
+        return values - low, span
+    _, rank = np.unique(values, return_inverse=True)
+    return rank, int(rank.max()) + 1
+
+
 def overflows(track: Int64s, start_ns: Int64s, end_ns: Int64s) -> Int64s:
     """For slices on tracks (any numbers) the further track of the same that each has to go to; 0: none, it nests."""
     if not len(track):
         return track
-    _, code = np.unique(track, return_inverse=True)
-    return _nested(code.astype(np.int64), start_ns, end_ns)[0] & _OVERFLOW_MASK
+    return _nested(encode(track)[0], start_ns, end_ns)[0] & _OVERFLOW_MASK
 
 
 def switches(start_ns: Int64s, end_ns: Int64s) -> tuple[Int64s, npt.NDArray[np.bool_], Int64s]:

@@ -40,12 +40,18 @@ class Annotations:
         return len(self.event)
 
     def take(self, index: npt.NDArray[Any]) -> Annotations:
-        return Annotations(self.event[index], self.name[index], self.kind[index], self.bits[index], self.text.take(pa.array(index)))
+        if len(index) == len(self) and bool((np.diff(index) == 1).all()):
+            return self
+        text = pa.nulls(len(index), self.text.type) if self.text.null_count == len(self.text) else self.text.take(pa.array(index))
+        return Annotations(self.event[index], self.name[index], self.kind[index], self.bits[index], text)
 
     def moved(self, event: Int64s) -> Annotations:
         """The same annotations for other events, in their order."""
+        if bool((np.diff(event) >= 0).all()):
+            return Annotations(event, self.name, self.kind, self.bits, self.text)
         order = np.argsort(event, kind="stable")
-        return Annotations(event[order], self.name[order], self.kind[order], self.bits[order], self.text.take(pa.array(order)))
+        sorted_ = self.take(order)
+        return Annotations(event[order], sorted_.name, sorted_.kind, sorted_.bits, sorted_.text)
 
     @staticmethod
     def empty() -> Annotations:

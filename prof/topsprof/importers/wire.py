@@ -48,10 +48,10 @@ class Fields:
 
     def where(self, number: int, *wires: int) -> Fields:
         """Those of one number (and of those wire types, when given)."""
-        keep = self.field == number
-        if wires:
-            keep &= np.isin(self.wire, np.array(wires, np.uint8))
-        return self.take(np.flatnonzero(keep))
+        keep = np.flatnonzero(self.field == number)
+        if wires and len(keep):
+            keep = keep[np.isin(self.wire[keep], np.array(wires, np.uint8))]
+        return self.take(keep)
 
     def take(self, index: npt.NDArray[Any]) -> Fields:
         return Fields(self.row[index], self.field[index], self.wire[index], self.value[index], self.start[index],
@@ -59,22 +59,27 @@ class Fields:
 
     def scalar(self, rows: int, number: int, default: int = 0) -> tuple[Uint64s, npt.NDArray[np.bool_]]:
         """(value, present) of a field that occurs once per message, for messages 0..rows-1; the last one wins."""
-        found = self.field == number
-        found &= self.wire != LENGTH
+        found = np.flatnonzero(self.field == number)
         out = np.full(rows, default, np.uint64)
         has = np.zeros(rows, bool)
-        out[self.row[found]] = self.value[found]
-        has[self.row[found]] = True
+        if len(found):
+            found = found[self.wire[found] != LENGTH]
+            row = self.row[found]
+            out[row] = self.value[found]
+            has[row] = True
         return out, has
 
     def span(self, rows: int, number: int) -> tuple[Int64s, Int64s, npt.NDArray[np.bool_]]:
         """(start, end, present) of a wire type 2 field that occurs once per message; the last one wins."""
-        found = (self.field == number) & (self.wire == LENGTH)
+        found = np.flatnonzero(self.field == number)
         start, end = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
         has = np.zeros(rows, bool)
-        start[self.row[found]] = self.start[found]
-        end[self.row[found]] = self.end[found]
-        has[self.row[found]] = True
+        if len(found):
+            found = found[self.wire[found] == LENGTH]
+            row = self.row[found]
+            start[row] = self.start[found]
+            end[row] = self.end[found]
+            has[row] = True
         return start, end, has
 
 
