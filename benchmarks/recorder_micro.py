@@ -4,7 +4,7 @@
 
 Each figure is the median over repeats of the least CPU time per turn of a burst, less the bare loop's;
 `(x)` is the ratio to calling `def empty(): pass` in the same process. "on" records into a session with its
-collector running where tops_kit is installed, otherwise into rings that drop when full (the header says which).
+collector running where tops_kit is installed, otherwise into rings that drop when full (the header says so).
 """
 
 from __future__ import annotations
