@@ -1,8 +1,8 @@
 """How sessions travel through formats that know only slices with a category and arguments.
 
-A slice of table T has the category `tops:T`, and each further column is an argument of the column's name. So a reader of
-the other tool sees everything, and our importers put every value back into its column. Category and argument of other
-tools' traces are never taken for ours: no other writes the prefix.
+A slice of table T has the category `tops:T`, and each further column is an argument of the column's name. So
+a reader of the other tool sees everything, and our importers put every value back into its column. Category
+and argument of other tools' traces are never taken for ours: no other writes the prefix.
 """
 
 from __future__ import annotations

@@ -9,15 +9,26 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
+from topsprof.exporters.chrome_args import known_columns
 
 from tops_kit.session import Session
 from tops_kit.session.schema import TABLES, Kind
-from topsprof.exporters.chrome_args import known_columns
 
-TRACES = ("kineto/alexnet.json.gz", "kineto/rocm_mi250.json.gz", "kineto/sampled_rank0.json.gz", "kineto/nccl.json.gz",
-          "chrome/chrome116.json", "viztracer/multithread.json")
+TRACES = (
+    "kineto/alexnet.json.gz",
+    "kineto/rocm_mi250.json.gz",
+    "kineto/sampled_rank0.json.gz",
+    "kineto/nccl.json.gz",
+    "chrome/chrome116.json",
+    "viztracer/multithread.json",
+)
 # No shrinking: an example writes two sessions, and thousands of them take minutes.
-quick = settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.explicit, Phase.reuse, Phase.generate])
+quick = settings(
+    max_examples=20,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+)
 
 
 def intervals(session: Session) -> list[str]:
@@ -40,7 +51,9 @@ def slices(session: Session, *columns: str) -> Counter[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "csv", "parquet"])
-def test_tables_come_back_whole(kind: str, session_rows: Any, make_session: Any, export: Any, import_file: Any, rows_of: Any) -> None:
+def test_tables_come_back_whole(
+    kind: str, session_rows: Any, make_session: Any, export: Any, import_file: Any, rows_of: Any
+) -> None:
     @quick
     @given(session_rows())
     def check(rows: dict[str, list[dict[str, Any]]]) -> None:
@@ -51,7 +64,10 @@ def test_tables_come_back_whole(kind: str, session_rows: Any, make_session: Any,
         assert back.ledger.clean, back.ledger.lines()
         assert exported.rows == sum(map(len, rows.values()))
         for table in rows:
-            if kind == "sqlite" and table in ("kernel", "api"):  # there kernels always have a full name, calls a domain
+            if kind == "sqlite" and table in (
+                "kernel",
+                "api",
+            ):  # there kernels always have a full name, calls a domain
                 for name in set(TABLES[table].column_names) - {"full_name", "domain"}:
                     assert rows_of(back, table, name) == rows_of(session, table, name), name
             else:
@@ -60,8 +76,9 @@ def test_tables_come_back_whole(kind: str, session_rows: Any, make_session: Any,
     check()
 
 
-def test_chrome_keeps_slices_names_times_and_counters(session_rows: Any, make_session: Any, export: Any, import_file: Any,
-                                                      rows_of: Any) -> None:
+def test_chrome_keeps_slices_names_times_and_counters(
+    session_rows: Any, make_session: Any, export: Any, import_file: Any, rows_of: Any
+) -> None:
     @quick
     @given(session_rows())
     def check(rows: dict[str, list[dict[str, Any]]]) -> None:
@@ -72,10 +89,14 @@ def test_chrome_keeps_slices_names_times_and_counters(session_rows: Any, make_se
         assert times == sorted(times)
         back = import_file(path, shift_ns=base_shift(path, session))
         made, got = slices(session), slices(back)
-        instants = sum(row["size_bytes"] is None for row in rows["memory"])  # without a size they are no allocation
+        instants = sum(
+            row["size_bytes"] is None for row in rows["memory"]
+        )  # without a size they are no allocation
         assert sum(got.values()) - instants == sum(made.values())
         assert not made - got
-        assert rows_of(back, "counter", "start_ns", "name", "value") == rows_of(session, "counter", "start_ns", "name", "value")
+        assert rows_of(back, "counter", "start_ns", "name", "value") == rows_of(
+            session, "counter", "start_ns", "name", "value"
+        )
 
     check()
 
@@ -83,20 +104,27 @@ def test_chrome_keeps_slices_names_times_and_counters(session_rows: Any, make_se
 @pytest.mark.traces
 @pytest.mark.parametrize("trace", TRACES)
 @pytest.mark.parametrize("kind", ["chrome", "perfetto", "sqlite"])
-def test_real_traces_come_back_into_the_same_tables(kind: str, trace: str, traces_dir: Path, export: Any, import_file: Any,
-                                                    rows_of: Any) -> None:
+def test_real_traces_come_back_into_the_same_tables(
+    kind: str, trace: str, traces_dir: Path, export: Any, import_file: Any, rows_of: Any
+) -> None:
     session = import_file(traces_dir / trace)
     path, exported = export(session, kind)
     back = import_file(path, shift_ns=base_shift(path, session) if kind == "chrome" else 0)
-    assert {name: back.tables()[name] for name in intervals(session)} == {name: session.tables()[name] for name in intervals(session)}
+    assert {name: back.tables()[name] for name in intervals(session)} == {
+        name: session.tables()[name] for name in intervals(session)
+    }
     for table in intervals(session):
         columns = [name for name in TABLES[table].column_names if name not in ("args", "depth")]
         if kind == "chrome":
-            columns = [name for name in columns if name in known_columns(TABLES[table]) | {"process_id", "thread_id"}]
+            columns = [
+                name for name in columns if name in known_columns(TABLES[table]) | {"process_id", "thread_id"}
+            ]
         if kind == "sqlite":
             columns.remove("full_name") if "full_name" in columns else None
         assert rows_of(back, table, *columns) == rows_of(session, table, *columns), table
-    missing = rows_of(session, "link", "source_ns", "target_ns") - rows_of(back, "link", "source_ns", "target_ns")
+    missing = rows_of(session, "link", "source_ns", "target_ns") - rows_of(
+        back, "link", "source_ns", "target_ns"
+    )
     assert sum(missing.values()) == sum(rows for rows, why in exported.left_out if why.startswith("links"))
 
 
@@ -110,7 +138,9 @@ def test_speedscope_keeps_every_slice(trace: str, traces_dir: Path, export: Any,
     assert slices(back, "name") == slices(session, "name")
 
 
-def test_speedscope_keeps_made_slices(session_rows: Any, make_session: Any, export: Any, import_file: Any) -> None:
+def test_speedscope_keeps_made_slices(
+    session_rows: Any, make_session: Any, export: Any, import_file: Any
+) -> None:
     @quick
     @given(session_rows())
     def check(rows: dict[str, list[dict[str, Any]]]) -> None:
@@ -150,8 +180,20 @@ def test_collapsed_slices_weigh_their_own_time(make_session: Any, export: Any, i
     def row(name: str, start: int, duration: int) -> dict[str, Any]:
         return {"start_ns": start, "duration_ns": duration, "name": name, "process_id": 1, "thread_id": 1}
 
-    session = make_session({"tx": [row("a;b", 0, 100), row("c\\", 10, 30), row("leaf 7", 12, 5), row("c\\", 50, 20),
-                                   row("a;b", 200, 1)]})
+    session = make_session(
+        {
+            "tx": [
+                row("a;b", 0, 100),
+                row("c\\", 10, 30),
+                row("leaf 7", 12, 5),
+                row("c\\", 50, 20),
+                row("a;b", 200, 1),
+            ]
+        }
+    )
     path, _ = export(session, "collapsed")
-    assert stacks(import_file(path)) == {"[('a;b', None, None)]": 51, "[('a;b', None, None), ('c\\\\', None, None)]": 45,
-                                         "[('a;b', None, None), ('c\\\\', None, None), ('leaf 7', None, None)]": 5}
+    assert stacks(import_file(path)) == {
+        "[('a;b', None, None)]": 51,
+        "[('a;b', None, None), ('c\\\\', None, None)]": 45,
+        "[('a;b', None, None), ('c\\\\', None, None), ('leaf 7', None, None)]": 5,
+    }

@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from tops_kit.errors import TraceError
-from tops_kit.session import Session, SessionWriter
 from topsprof.importers import perfetto, wire
 from topsprof.importers.base import ImportOptions, Source
 
-pb = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2", reason="perfetto is not installed (tops-kit[bench])")
+from tops_kit.errors import TraceError
+from tops_kit.session import Session, SessionWriter
+
+pb = pytest.importorskip(
+    "perfetto.protos.perfetto.trace.perfetto_trace_pb2", reason="perfetto is not installed (tops-kit[bench])"
+)
 BEGIN, END, INSTANT, COUNTER = 1, 2, 3, 4
 
 
@@ -37,7 +39,9 @@ class Trace:
         descriptor.uuid = uuid
         descriptor.thread.pid, descriptor.thread.tid, descriptor.thread.thread_name = pid, tid, name
 
-    def event(self, ts: int, kind: int, track: int = 1, name: str = "", sequence: int = 1, **fields: Any) -> Any:
+    def event(
+        self, ts: int, kind: int, track: int = 1, name: str = "", sequence: int = 1, **fields: Any
+    ) -> Any:
         event = self.packet(sequence, ts=ts).track_event
         event.type, event.track_uuid = kind, track
         if name:
@@ -89,8 +93,14 @@ def test_slices_nest_on_threads_and_keep_their_annotations(load: Any) -> None:
     trace.thread(1, 5, 6, "main")
     outer = trace.event(100, BEGIN, name="outer")
     outer.categories.extend(["net", "slow"])
-    for key, field, value in (("i", "int_value", -(1 << 62)), ("u", "uint_value", (1 << 64) - 1), ("d", "double_value", 0.1),
-                              ("b", "bool_value", True), ("s", "string_value", 'quo"te\n'), ("j", "legacy_json_value", '{"x":[1]}')):
+    for key, field, value in (
+        ("i", "int_value", -(1 << 62)),
+        ("u", "uint_value", (1 << 64) - 1),
+        ("d", "double_value", 0.1),
+        ("b", "bool_value", True),
+        ("s", "string_value", 'quo"te\n'),
+        ("j", "legacy_json_value", '{"x":[1]}'),
+    ):
         note = outer.debug_annotations.add()
         note.name = key
         setattr(note, field, value)
@@ -107,13 +117,23 @@ def test_slices_nest_on_threads_and_keep_their_annotations(load: Any) -> None:
     session = load(trace)
     assert session.ledger.clean
     assert rows(session, "name", "start_ns", "duration_ns", "process_id", "thread_id", "style", "domain") == [
-        ("inner", 120, 10, 5, 6, "PushPop", None), ("outer", 100, 50, 5, 6, "PushPop", "net,slow"),
-        ("tick", 120, 0, 5, 6, "Mark", None)]
+        ("inner", 120, 10, 5, 6, "PushPop", None),
+        ("outer", 100, 50, 5, 6, "PushPop", "net,slow"),
+        ("tick", 120, 0, 5, 6, "Mark", None),
+    ]
     import json
 
     args = {name: json.loads(text) if text else None for name, text in rows(session, "name", "args")}
-    assert args["outer"] == {"i": -(1 << 62), "u": (1 << 64) - 1, "d": 0.1, "b": True, "s": 'quo"te\n', "j": {"x": [1]},
-                             "n": {"list": [1, 2]}, "at end": 7}
+    assert args["outer"] == {
+        "i": -(1 << 62),
+        "u": (1 << 64) - 1,
+        "d": 0.1,
+        "b": True,
+        "s": 'quo"te\n',
+        "j": {"x": [1]},
+        "n": {"list": [1, 2]},
+        "at end": 7,
+    }
     assert rows(session, "pid", "name", "command", table="process") == [(5, "server", '["server", "--fast"]')]
     assert rows(session, "thread_id", "name", table="thread") == [(6, "main")]
 
@@ -171,7 +191,13 @@ def test_times_of_incremental_and_default_clocks(load: Any) -> None:
     monotonic.track_event.type = INSTANT
     session = load(trace)
     assert session.ledger.clean, session.ledger.lines()
-    assert sorted(session.table("tx")["start_ns"].to_pylist()) == [1_000_500, 1_001_000, 1_003_000, 1_003_000, 1_008_000]
+    assert sorted(session.table("tx")["start_ns"].to_pylist()) == [
+        1_000_500,
+        1_001_000,
+        1_003_000,
+        1_003_000,
+        1_008_000,
+    ]
     unknown = Trace()
     unknown.packet(ts=77, timestamp_clock_id=1).track_event.type = INSTANT
     assert codes(load(unknown)) == {"repaired:clock_without_snapshot": 1}
@@ -180,8 +206,11 @@ def test_times_of_incremental_and_default_clocks(load: Any) -> None:
 def test_counters_with_units_increments_and_extra_values(load: Any) -> None:
     trace = Trace()
     trace.thread(1, 1, 1)
-    for uuid, name, fields in ((2, "memory", {"unit": 3, "unit_multiplier": 1024}), (3, "hits", {"is_incremental": True}),
-                               (4, "load", {"unit_name": "%"})):
+    for uuid, name, fields in (
+        (2, "memory", {"unit": 3, "unit_multiplier": 1024}),
+        (3, "hits", {"is_incremental": True}),
+        (4, "load", {"unit_name": "%"}),
+    ):
         descriptor = trace.packet().track_descriptor
         descriptor.uuid, descriptor.parent_uuid, descriptor.name = uuid, 1, name
         for key, value in fields.items():
@@ -196,22 +225,37 @@ def test_counters_with_units_increments_and_extra_values(load: Any) -> None:
     begin.extra_double_counter_track_uuids.append(4)
     begin.extra_double_counter_values.append(0.25)
     trace.event(30, END)
-    assert rows(load(trace), "name", "start_ns", "value", "unit", "process_id", table="counter") == sorted([
-        ("memory", 10, 3072.0, "bytes", 1), ("memory", 20, 4096.0, "bytes", 1), ("hits", 11, 5.0, None, 1), ("hits", 12, 10.0, None, 1),
-        ("hits", 20, 11.0, None, 1), ("load", 13, 0.5, "%", 1), ("load", 20, 0.25, "%", 1)], key=str)
+    assert rows(load(trace), "name", "start_ns", "value", "unit", "process_id", table="counter") == sorted(
+        [
+            ("memory", 10, 3072.0, "bytes", 1),
+            ("memory", 20, 4096.0, "bytes", 1),
+            ("hits", 11, 5.0, None, 1),
+            ("hits", 12, 10.0, None, 1),
+            ("hits", 20, 11.0, None, 1),
+            ("load", 13, 0.5, "%", 1),
+            ("load", 20, 0.25, "%", 1),
+        ],
+        key=str,
+    )
 
 
 def test_flows_link_each_event_to_the_next(load: Any) -> None:
     trace = Trace()
     trace.thread(1, 1, 1)
     trace.thread(2, 1, 2)
-    for ts, track, fields in ((10, 1, {"flow_ids": [7]}), (20, 2, {"flow_ids": [7]}), (30, 1, {"terminating_flow_ids": [7]}),
-                              (40, 1, {"flow_ids": [7]}), (50, 2, {"terminating_flow_ids": [7]})):
+    for ts, track, fields in (
+        (10, 1, {"flow_ids": [7]}),
+        (20, 2, {"flow_ids": [7]}),
+        (30, 1, {"terminating_flow_ids": [7]}),
+        (40, 1, {"flow_ids": [7]}),
+        (50, 2, {"terminating_flow_ids": [7]}),
+    ):
         event = trace.event(ts, INSTANT, track, "x")
         for key, value in fields.items():
             getattr(event, key).extend(value)
-    assert rows(load(trace), "source_ns", "source_thread_id", "target_ns", "target_thread_id", table="link") == [
-        (10, 1, 20, 2), (20, 2, 30, 1), (40, 1, 50, 2)]
+    assert rows(
+        load(trace), "source_ns", "source_thread_id", "target_ns", "target_thread_id", table="link"
+    ) == [(10, 1, 20, 2), (20, 2, 30, 1), (40, 1, 50, 2)]
 
 
 def test_a_flow_that_ends_before_it_starts_keeps_its_link(load: Any) -> None:
@@ -233,7 +277,10 @@ def test_what_is_unbalanced_is_repaired_and_counted(load: Any) -> None:
     session = load(trace)
     assert codes(session) == {"dropped:end_without_begin": 1, "repaired:begin_without_end": 1}
     assert rows(session, "name", "start_ns", "duration_ns", "unfinished") == [
-        ("closed", 20, 5, None), ("last", 40, 0, None), ("open", 10, 30, True)]
+        ("closed", 20, 5, None),
+        ("last", 40, 0, None),
+        ("open", 10, 30, True),
+    ]
     with pytest.raises(TraceError, match="end without begin"):
         load(trace, on_error="strict")
 
@@ -264,7 +311,11 @@ def test_compressed_packets_and_unsupported_kinds(load: Any) -> None:
     trace.packet().streaming_profile_packet.callstack_iid.append(1)
     session = load(trace)
     assert rows(session, "name", "process_id", "thread_id") == [("inside", 3, 4)]
-    assert codes(session) == {"unsupported:ftrace_bundle": 1, "unsupported:perf_sample": 1, "unsupported:streaming_profile": 1}
+    assert codes(session) == {
+        "unsupported:ftrace_bundle": 1,
+        "unsupported:perf_sample": 1,
+        "unsupported:streaming_profile": 1,
+    }
 
 
 def test_a_truncated_file_keeps_what_is_whole(load: Any) -> None:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from topsprof.importers import wire
 
 Field = tuple[int, int, object]  # number, wire type, value
@@ -40,9 +39,12 @@ def encode(message: list[Field]) -> bytes:
 
 U64 = st.integers(0, (1 << 64) - 1)
 NUMBER = st.integers(1, (1 << 29) - 1) | st.integers(1, 15)
-FIELD = st.one_of(st.tuples(NUMBER, st.just(wire.VARINT), U64), st.tuples(NUMBER, st.just(wire.FIXED64), U64),
-                  st.tuples(NUMBER, st.just(wire.FIXED32), st.integers(0, (1 << 32) - 1)),
-                  st.tuples(NUMBER, st.just(wire.LENGTH), st.binary(max_size=200)))
+FIELD = st.one_of(
+    st.tuples(NUMBER, st.just(wire.VARINT), U64),
+    st.tuples(NUMBER, st.just(wire.FIXED64), U64),
+    st.tuples(NUMBER, st.just(wire.FIXED32), st.integers(0, (1 << 32) - 1)),
+    st.tuples(NUMBER, st.just(wire.LENGTH), st.binary(max_size=200)),
+)
 MESSAGES = st.lists(st.lists(FIELD, max_size=6), max_size=8)
 
 
@@ -69,9 +71,12 @@ def test_fields_are_those_that_were_encoded(implementation: str) -> None:
     def check(messages: list[list[Field]]) -> None:
         buffer, starts, ends = laid(messages)
         found = wire.fields(buffer, starts, ends)
-        got = [(int(row), int(number), int(kind), buffer[a:b].tobytes() if kind == wire.LENGTH else int(value))
-               for row, number, kind, value, a, b in zip(found.row, found.field, found.wire, found.value, found.start,
-                                                         found.end, strict=True)]
+        got = [
+            (int(row), int(number), int(kind), buffer[a:b].tobytes() if kind == wire.LENGTH else int(value))
+            for row, number, kind, value, a, b in zip(
+                found.row, found.field, found.wire, found.value, found.start, found.end, strict=True
+            )
+        ]
         assert got == [(row, *field) for row, message in enumerate(messages) for field in message]
         assert found.damaged == 0
 
@@ -94,7 +99,11 @@ def test_extension_and_twin_agree_on_damaged_bytes() -> None:
         for name in ("row", "field", "wire", "value", "start", "end"):
             assert getattr(ours, name).tolist() == getattr(twin, name).tolist()
         left, right = wire.split(buffer, 0, len(raw), 1), wire._split(buffer, 0, len(raw), 1)
-        assert (left[0].tolist(), left[1].tolist(), left[2]) == (right[0].tolist(), right[1].tolist(), right[2])
+        assert (left[0].tolist(), left[1].tolist(), left[2]) == (
+            right[0].tolist(),
+            right[1].tolist(),
+            right[2],
+        )
 
     check()
 
@@ -106,7 +115,7 @@ def test_split_stops_before_an_incomplete_part(implementation: str) -> None:
     assert [buffer[a:b].tobytes() for a, b in zip(starts, ends, strict=True)] == [b"abc"]
     assert after == 7
     starts, ends, after = wire.split(buffer, after, len(whole), 1)
-    assert buffer[starts[0]:ends[0]].tobytes() == b"defg"
+    assert buffer[starts[0] : ends[0]].tobytes() == b"defg"
     assert after == len(whole)
     bad = np.frombuffer(b"\x0a\x01x\x07", np.uint8)
     assert wire.split(bad, 0, 4, 1)[2] == -1 - 3

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from tops_kit.errors import TraceError
-from tops_kit.session import Session
 from topsprof.exporters.collapsed import escaped
 from topsprof.importers.collapsed import split_frames
 from topsprof.importers.decimals import nanoseconds
 from topsprof.importers.stacks import Frame, StackTree
+
+from tops_kit.errors import TraceError
+from tops_kit.session import Session
 
 
 def rows(session: Session, table: str, *columns: str) -> list[tuple[Any, ...]]:
@@ -43,10 +43,15 @@ def stacks(session: Session) -> dict[tuple[str, ...], float]:
 
 @pytest.mark.smoke
 def test_collapsed_frames_may_hold_spaces_digits_and_separators(import_bytes: Any) -> None:
-    text = "# a comment\nmain;work item 12 3\nmain;f(int, char*);step 2 0.5\r\nmain;a\\;b;c 1e2\n\nmain  7\nno weight here\n"
+    text = "# a comment\nmain;work item 12 3\nmain;f(int, char*);step 2 0.5\r\nmain;a\\;b;c 1e2\n\nmain  7\n"
+    text += "no weight here\n"
     session = import_bytes(text.encode(), name="a.folded")
-    assert stacks(session) == {("main", "work item 12"): 3, ("main", "f(int, char*)", "step 2"): 0.5, ("main", "a;b", "c"): 100,
-                               ("main",): 7}
+    assert stacks(session) == {
+        ("main", "work item 12"): 3,
+        ("main", "f(int, char*)", "step 2"): 0.5,
+        ("main", "a;b", "c"): 100,
+        ("main",): 7,
+    }
     assert codes(session) == {"dropped:line_without_weight": 1}
     assert {unit for _, unit in rows(session, "sample", "weight", "unit")} == {"samples"}
 
@@ -54,7 +59,10 @@ def test_collapsed_frames_may_hold_spaces_digits_and_separators(import_bytes: An
 def test_collapsed_frames_that_name_a_place(import_bytes: Any) -> None:
     session = import_bytes(b"<module> (app.py:3);malloc (/lib/libc.so.6);f (int) 2\n", name="a.collapsed")
     assert rows(session, "stack", "name", "file", "line") == [
-        ("<module>", "app.py", 3), ("malloc", "/lib/libc.so.6", None), ("f (int)", None, None)]
+        ("<module>", "app.py", 3),
+        ("malloc", "/lib/libc.so.6", None),
+        ("f (int)", None, None),
+    ]
 
 
 @given(st.lists(st.text(st.sampled_from("a;\\ 1"), min_size=1, max_size=6), min_size=1, max_size=4))
@@ -69,44 +77,102 @@ def test_nothing_but_prose_is_no_collapsed_file(import_bytes: Any) -> None:
 
 
 def speedscope(*profiles: dict[str, Any], frames: list[dict[str, Any]] | None = None) -> bytes:
-    named = frames if frames is not None else [{"name": "a"}, {"name": "b"}, {"name": "f", "file": "x.py", "line": 4}]
-    return json.dumps({"$schema": "https://www.speedscope.app/file-format-schema.json", "shared": {"frames": named},
-                       "profiles": list(profiles)}).encode()
+    named = (
+        frames
+        if frames is not None
+        else [{"name": "a"}, {"name": "b"}, {"name": "f", "file": "x.py", "line": 4}]
+    )
+    return json.dumps(
+        {
+            "$schema": "https://www.speedscope.app/file-format-schema.json",
+            "shared": {"frames": named},
+            "profiles": list(profiles),
+        }
+    ).encode()
 
 
 def evented(*events: tuple[str, float, int], unit: str = "nanoseconds", end: float = 100) -> dict[str, Any]:
-    return {"type": "evented", "name": "p", "unit": unit, "startValue": 0, "endValue": end,
-            "events": [{"type": kind, "at": at, "frame": frame} for kind, at, frame in events]}
+    return {
+        "type": "evented",
+        "name": "p",
+        "unit": unit,
+        "startValue": 0,
+        "endValue": end,
+        "events": [{"type": kind, "at": at, "frame": frame} for kind, at, frame in events],
+    }
 
 
 @pytest.mark.smoke
-@pytest.mark.parametrize(("unit", "factor"), [("nanoseconds", 1), ("microseconds", 10**3), ("milliseconds", 10**6), ("seconds", 10**9)])
+@pytest.mark.parametrize(
+    ("unit", "factor"),
+    [("nanoseconds", 1), ("microseconds", 10**3), ("milliseconds", 10**6), ("seconds", 10**9)],
+)
 def test_speedscope_units(import_bytes: Any, unit: str, factor: int) -> None:
-    session = import_bytes(speedscope(evented(("O", 1, 0), ("O", 2, 2), ("C", 5, 2), ("C", 9, 0), unit=unit)), name="a.json")
+    session = import_bytes(
+        speedscope(evented(("O", 1, 0), ("O", 2, 2), ("C", 5, 2), ("C", 9, 0), unit=unit)), name="a.json"
+    )
     assert rows(session, "tx", "name", "start_ns", "duration_ns") == [("a", factor, 8 * factor)]
-    assert rows(session, "python", "name", "file", "line", "start_ns", "duration_ns") == [("f", "x.py", 4, 2 * factor, 3 * factor)]
+    assert rows(session, "python", "name", "file", "line", "start_ns", "duration_ns") == [
+        ("f", "x.py", 4, 2 * factor, 3 * factor)
+    ]
 
 
 def test_speedscope_repairs_are_counted(import_bytes: Any) -> None:
-    session = import_bytes(speedscope(evented(("C", 1, 0), ("O", 10, 0), ("O", 5, 1), ("C", 20, 0), ("O", 30, 1), ("O", 31, 99))))
-    assert codes(session) == {"dropped:close_without_open": 1, "repaired:time_goes_back": 1, "repaired:close_of_another_frame": 1,
-                              "repaired:open_without_close": 2, "dropped:unknown_event": 1}
-    assert sorted(rows(session, "tx", "name", "start_ns", "duration_ns")) == [("a", 10, 90), ("b", 10, 10), ("b", 30, 70)]
+    session = import_bytes(
+        speedscope(evented(("C", 1, 0), ("O", 10, 0), ("O", 5, 1), ("C", 20, 0), ("O", 30, 1), ("O", 31, 99)))
+    )
+    assert codes(session) == {
+        "dropped:close_without_open": 1,
+        "repaired:time_goes_back": 1,
+        "repaired:close_of_another_frame": 1,
+        "repaired:open_without_close": 2,
+        "dropped:unknown_event": 1,
+    }
+    assert sorted(rows(session, "tx", "name", "start_ns", "duration_ns")) == [
+        ("a", 10, 90),
+        ("b", 10, 10),
+        ("b", 30, 70),
+    ]
 
 
 def test_speedscope_with_several_profiles(import_bytes: Any) -> None:
-    sampled = {"type": "sampled", "name": "s", "unit": "milliseconds", "startValue": 5, "endValue": 8, "samples": [[0, 1], [0], []],
-               "weights": [1, 1.5, 0.5]}
-    sizes = {"type": "sampled", "name": "m", "unit": "bytes", "startValue": 0, "endValue": 0, "samples": [[1]], "weights": [4096]}
+    sampled = {
+        "type": "sampled",
+        "name": "s",
+        "unit": "milliseconds",
+        "startValue": 5,
+        "endValue": 8,
+        "samples": [[0, 1], [0], []],
+        "weights": [1, 1.5, 0.5],
+    }
+    sizes = {
+        "type": "sampled",
+        "name": "m",
+        "unit": "bytes",
+        "startValue": 0,
+        "endValue": 0,
+        "samples": [[1]],
+        "weights": [4096],
+    }
     session = import_bytes(speedscope(evented(("O", 1, 0), ("C", 2, 0)), sampled, sizes))
     assert rows(session, "sample", "start_ns", "weight", "unit", "thread_id") == [
-        (5_000_000, 1e6, "ns", 2), (6_000_000, 1.5e6, "ns", 2), (7_500_000, 0.5e6, "ns", 2), (0, 4096.0, "bytes", 3)]
+        (5_000_000, 1e6, "ns", 2),
+        (6_000_000, 1.5e6, "ns", 2),
+        (7_500_000, 0.5e6, "ns", 2),
+        (0, 4096.0, "bytes", 3),
+    ]
     assert [name for _, name in rows(session, "thread", "thread_id", "name")] == ["p", "s", "m"]
 
 
-@pytest.mark.parametrize("damage", [b"{", b'{"$schema": "https://www.speedscope.app/file-format-schema.json", "profiles": 3}',
-                                    speedscope({"type": "sampled", "unit": "none", "samples": [[77]], "weights": [1]}),
-                                    speedscope(evented(("O", 1, 0)) | {"events": [{"type": "O", "at": "x", "frame": 0}]})])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        b"{",
+        b'{"$schema": "https://www.speedscope.app/file-format-schema.json", "profiles": 3}',
+        speedscope({"type": "sampled", "unit": "none", "samples": [[77]], "weights": [1]}),
+        speedscope(evented(("O", 1, 0)) | {"events": [{"type": "O", "at": "x", "frame": 0}]}),
+    ],
+)
 def test_damaged_speedscope_files_give_one_line(import_bytes: Any, damage: bytes) -> None:
     with pytest.raises(TraceError) as raised:
         import_bytes(damage, name="a.speedscope.json", importer="speedscope")
@@ -136,13 +202,19 @@ def test_a_stack_tree_holds_each_path_once() -> None:
 
 
 def test_viztracer_calls_go_to_python_with_file_and_line(import_bytes: Any) -> None:
-    events = [{"ph": "X", "cat": "FEE", "name": "work (/app/main.py:12)", "pid": 1, "tid": 2, "ts": 1.5, "dur": 2},
-              {"ph": "X", "cat": "FEE", "name": "builtins.len", "pid": 1, "tid": 2, "ts": 2, "dur": 0.5},
-              {"ph": "X", "cat": "other", "name": "user", "pid": 1, "tid": 2, "ts": 9, "dur": 1},
-              {"ph": "C", "name": "gc", "pid": 1, "tid": 2, "ts": 9, "args": {"collected": 3}}]
-    session = import_bytes(json.dumps({"traceEvents": events, "viztracer_metadata": {"version": "1.1"}}).encode())
+    events = [
+        {"ph": "X", "cat": "FEE", "name": "work (/app/main.py:12)", "pid": 1, "tid": 2, "ts": 1.5, "dur": 2},
+        {"ph": "X", "cat": "FEE", "name": "builtins.len", "pid": 1, "tid": 2, "ts": 2, "dur": 0.5},
+        {"ph": "X", "cat": "other", "name": "user", "pid": 1, "tid": 2, "ts": 9, "dur": 1},
+        {"ph": "C", "name": "gc", "pid": 1, "tid": 2, "ts": 9, "args": {"collected": 3}},
+    ]
+    session = import_bytes(
+        json.dumps({"traceEvents": events, "viztracer_metadata": {"version": "1.1"}}).encode()
+    )
     assert rows(session, "python", "name", "file", "line", "start_ns", "duration_ns", "thread_id") == [
-        ("work", "/app/main.py", 12, 1500, 2000, 2), ("builtins.len", None, None, 2000, 500, 2)]
+        ("work", "/app/main.py", 12, 1500, 2000, 2),
+        ("builtins.len", None, None, 2000, 500, 2),
+    ]
     assert rows(session, "tx", "name", "domain") == [("user", "other")]
     assert rows(session, "counter", "name", "value") == [("gc", 3.0)]
     assert session.ledger.clean

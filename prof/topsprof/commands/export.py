@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from topsprof.exporters.base import Exported, Exporter, ExportOptions
 
 _EPILOG = """\
-types: chrome, perfetto, speedscope, collapsed, csv, parquet, sqlite (docs/export.md). A name that ends in .gz is compressed where the
-type is one file. -o - writes to stdout where the type is text."""
+types: chrome, perfetto, speedscope, collapsed, csv, parquet, sqlite (docs/export.md). A name that ends in .gz
+is compressed where the type is one file. -o - writes to stdout where the type is text."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,11 +28,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.add_argument("session", metavar="SESSION", help="a session, or a trace file of another tool")
     parser.add_argument("-t", "--type", required=True, metavar="TYPE", help="format to write")
-    parser.add_argument("-o", "--output", metavar="OUT", help="file or folder; default: the session's name with the type's ending")
-    parser.add_argument("-f", "--force-overwrite", action="store_true", help="overwrite the output if it exists")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="OUT",
+        help="file or folder; default: the session's name with the type's ending",
+    )
+    parser.add_argument(
+        "-f", "--force-overwrite", action="store_true", help="overwrite the output if it exists"
+    )
     parser.add_argument("--table", metavar="NAME", help="csv, parquet: this table only, in one file")
-    parser.add_argument("--filter-time", metavar="START/END",
-                        help="only what overlaps this time, e.g. 1.5s/2s, 100ms/ (since the session's start; @NS is absolute)")
+    parser.add_argument(
+        "--filter-time",
+        metavar="START/END",
+        help="only what overlaps this time, e.g. 1.5s/2s, 100ms/ (from the session's start; @NS is absolute)",
+    )
     parser.add_argument("-q", "--quiet", action="store_true", help="no account of what was written")
 
 
@@ -65,14 +75,25 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def target_path(session: str, output: str | None, exporter: Exporter, folder: bool, options: ExportOptions) -> Path:
+def target_path(
+    session: str, output: str | None, exporter: Exporter, folder: bool, options: ExportOptions
+) -> Path:
     """The path of the output; without -o beside the reader: the session's name and the type's ending."""
     if output is not None:
         if not output.strip("/"):
             raise UserError(f"export: output name '{output}' is empty: give a name, as in -o NAME")
         return Path(output)
     base = Path(session.rstrip("/")).name
-    for ending in (".topsprof", ".topspack", ".gz", ".zst", ".json", ".pftrace", ".perfetto-trace", ".sqlite"):
+    for ending in (
+        ".topsprof",
+        ".topspack",
+        ".gz",
+        ".zst",
+        ".json",
+        ".pftrace",
+        ".perfetto-trace",
+        ".sqlite",
+    ):
         base = base.removesuffix(ending) or base
     if options.table is not None:
         base = f"{base}_{options.table}"
@@ -93,16 +114,19 @@ def check_target(target: Path, force: bool, folder: bool, exporter: Exporter) ->
         raise UserError(f"'{target}' is a folder: give another name with -o")
 
 
-def write(exporter: Exporter, session: Session, selection: object, target: Path, options: ExportOptions) -> Exported:
-    """Export to a temporary neighbour, and put it in place when it is whole. UserError when that can't be done."""
+def write(
+    exporter: Exporter, session: Session, selection: object, target: Path, options: ExportOptions
+) -> Exported:
+    """Export to a temporary neighbour, and put it in place when it is whole. UserError when that can't be
+    done."""
     with _failing_in_one_line(target):
         folder = exporter.folder(options)
         with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as work:
             partial = Path(work) / f"out{exporter.suffix}"
             exported = exporter.export(session, selection, partial, options)  # type: ignore[arg-type]
             if folder and target.is_dir():
-                os.replace(target, Path(work) / "old")
-            os.replace(partial, target)
+                target.replace(Path(work) / "old")
+            partial.replace(target)
     return exported
 
 
@@ -135,7 +159,9 @@ def _selection(text: str) -> object:
         try:
             bounds = [None if not one.strip() else int(one.strip().removeprefix("@")) for one in (begin, end)]
         except ValueError:
-            raise UserError(f"'{text}' is not a time range; write e.g. 1.5s/2s, or @BEGIN/@END in ns") from None
+            raise UserError(
+                f"'{text}' is not a time range; write e.g. 1.5s/2s, or @BEGIN/@END in ns"
+            ) from None
         return Selection(time=(bounds[0], bounds[1]))
     return Selection(time=text)
 

@@ -1,11 +1,12 @@
 """Rows of bytes from columns: what every exporter of records or lines is made with.
 
-A row is the concatenation of pieces; each piece is a column and how to write its values. `_assemble` (C) writes them;
-the numpy twin in this file scatters piece by piece. Both give the same bytes.
+A row is the concatenation of pieces; each piece is a column and how to write its values. `_assemble` (C)
+writes them; the numpy twin in this file scatters piece by piece. Both give the same bytes.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 from dataclasses import dataclass, replace
 from types import ModuleType
@@ -19,12 +20,15 @@ Int64s = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]
 
-CONSTANT, VARINT, FIXED, BYTES, SIZED, WRAPPED_VARINT, WRAPPED_FIXED, WRAPPED_SIZED, INTEGER, MICROS = range(10)
+CONSTANT, VARINT, FIXED, BYTES, SIZED, WRAPPED_VARINT, WRAPPED_FIXED, WRAPPED_SIZED, INTEGER, MICROS = range(
+    10
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One column of the rows. See the kinds in `_assemble.c`; `present` says in which rows it is written (None: all)."""
+    """One column of the rows. See the kinds in `_assemble.c`; `present` says in which rows it is written
+    (None: all)."""
 
     kind: int
     prefix: bytes = b""
@@ -43,10 +47,17 @@ class Piece:
 
     def take(self, index: npt.NDArray[Any]) -> Piece:
         """The piece for other rows."""
+
         def pick(array: Any) -> Any:
             return None if array is None else array[index]
 
-        return replace(self, values=pick(self.values), starts=pick(self.starts), ends=pick(self.ends), present=pick(self.present))
+        return replace(
+            self,
+            values=pick(self.values),
+            starts=pick(self.starts),
+            ends=pick(self.ends),
+            present=pick(self.present),
+        )
 
     @property
     def wrapped(self) -> bool:
@@ -64,7 +75,13 @@ class Rows:
     def __len__(self) -> int:
         return len(self.starts)
 
-    def piece(self, kind: int = BYTES, prefix: bytes = b"", inner: bytes = b"", index: npt.NDArray[Any] | None = None) -> Piece:
+    def piece(
+        self,
+        kind: int = BYTES,
+        prefix: bytes = b"",
+        inner: bytes = b"",
+        index: npt.NDArray[Any] | None = None,
+    ) -> Piece:
         """The rows (or those of `index`) as a piece of other rows."""
         starts, ends = (self.starts, self.ends) if index is None else (self.starts[index], self.ends[index])
         return Piece(kind, prefix, inner, None, self.data, starts, ends)
@@ -77,9 +94,11 @@ class Rows:
             none = np.empty(0, np.int64)
             return Rows(np.empty(0, np.uint8), none, none)
         bases = np.cumsum([0] + [len(part.data) for part in parts[:-1]])
-        return Rows(np.concatenate([part.data for part in parts]),
-                    np.concatenate([part.starts + base for part, base in zip(parts, bases, strict=True)]),
-                    np.concatenate([part.ends + base for part, base in zip(parts, bases, strict=True)]))
+        return Rows(
+            np.concatenate([part.data for part in parts]),
+            np.concatenate([part.starts + base for part, base in zip(parts, bases, strict=True)]),
+            np.concatenate([part.ends + base for part, base in zip(parts, bases, strict=True)]),
+        )
 
 
 def constant(text: bytes, present: Mask | None = None) -> Piece:
@@ -87,7 +106,9 @@ def constant(text: bytes, present: Mask | None = None) -> Piece:
     return Piece(CONSTANT, text, present=present)
 
 
-def number(kind: int, values: Any, prefix: bytes = b"", inner: bytes = b"", present: Mask | None = None) -> Piece:
+def number(
+    kind: int, values: Any, prefix: bytes = b"", inner: bytes = b"", present: Mask | None = None
+) -> Piece:
     """A column of integers (or of the bits of doubles), written as the kind says."""
     array = np.ascontiguousarray(values)
     if array.dtype.kind == "f" and kind in (FIXED, WRAPPED_FIXED):
@@ -105,8 +126,16 @@ def text(array: pa.Array, kind: int = BYTES, prefix: bytes = b"", inner: bytes =
         present = np.asarray(codes.is_valid()) if codes.null_count else None
         index = np.asarray(codes.fill_null(0)) if codes.null_count else np.asarray(codes)
         if not len(words):
-            return Piece(kind, prefix, inner, None, words.data, np.zeros(len(array), np.int64), np.zeros(len(array), np.int64),
-                         np.zeros(len(array), bool))
+            return Piece(
+                kind,
+                prefix,
+                inner,
+                None,
+                words.data,
+                np.zeros(len(array), np.int64),
+                np.zeros(len(array), np.int64),
+                np.zeros(len(array), bool),
+            )
         return words.piece(kind, prefix, inner, index).only(present)
     present = np.asarray(array.is_valid()) if array.null_count else None
     return spans(array).piece(kind, prefix, inner).only(present)
@@ -116,7 +145,11 @@ def spans(array: pa.Array) -> Rows:
     """A string array as rows, without copying its bytes."""
     array = array.cast(pa.large_string())
     offsets, data = array.buffers()[1:]
-    begin = np.frombuffer(offsets, np.int64)[array.offset:array.offset + len(array) + 1] if offsets else np.zeros(1, np.int64)
+    begin = (
+        np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
+        if offsets
+        else np.zeros(1, np.int64)
+    )
     raw = np.frombuffer(data, np.uint8) if data is not None and data.size else np.empty(0, np.uint8)
     return Rows(raw, begin[:-1], begin[1:])
 
@@ -126,9 +159,22 @@ def assemble(rows: int, pieces: list[Piece]) -> Rows:
     extension = _extension()
     if extension is None:
         return _assemble(rows, pieces)
-    data, ends = extension.assemble(rows, [
-        (piece.kind, piece.prefix, piece.inner, _plain(piece.values), _plain(piece.data), _plain(piece.starts), _plain(piece.ends),
-         None if piece.present is None else np.ascontiguousarray(piece.present, np.uint8)) for piece in pieces])
+    data, ends = extension.assemble(
+        rows,
+        [
+            (
+                piece.kind,
+                piece.prefix,
+                piece.inner,
+                _plain(piece.values),
+                _plain(piece.data),
+                _plain(piece.starts),
+                _plain(piece.ends),
+                None if piece.present is None else np.ascontiguousarray(piece.present, np.uint8),
+            )
+            for piece in pieces
+        ],
+    )
     return _rows(np.frombuffer(data, np.uint8), np.frombuffer(ends, np.int64))
 
 
@@ -136,10 +182,9 @@ def _extension() -> ModuleType | None:
     if os.environ.get("TOPSKIT_PURE") == "1":
         return None
     try:
-        from topsprof.exporters import _assemble as extension
+        return importlib.import_module("topsprof.exporters._assemble")
     except ImportError:
         return None
-    return extension
 
 
 def _plain(array: npt.NDArray[Any] | None) -> npt.NDArray[Any] | None:
@@ -176,6 +221,7 @@ def _scatter(out: Bytes, at: Int64s, part: Rows) -> None:
 
 def _fragments(piece: Piece, rows: int) -> list[Rows]:
     """A piece as spans of each row that stand one after the other."""
+
     def same(raw: bytes) -> Rows:
         zero = np.zeros(rows, np.int64)
         return Rows(np.frombuffer(raw, np.uint8), zero, zero + len(raw))
@@ -200,7 +246,9 @@ def _fragments(piece: Piece, rows: int) -> list[Rows]:
         parts.append(same(piece.inner))
     parts.insert(0, same(piece.prefix))
     if piece.present is not None:
-        parts = [Rows(part.data, part.starts, np.where(piece.present, part.ends, part.starts)) for part in parts]
+        parts = [
+            Rows(part.data, part.starts, np.where(piece.present, part.ends, part.starts)) for part in parts
+        ]
     return parts
 
 

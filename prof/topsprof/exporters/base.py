@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """How to export. `table`: the one table to write, for formats that hold tables. `compress`: gzip the file."""
+    """How to export. `table`: the one table to write, for formats that hold tables. `compress`: gzip the
+    file."""
 
     table: str | None = None
     compress: bool = False
@@ -49,7 +50,9 @@ class Exporter(Protocol):
         """Whether the output is a folder."""
         ...
 
-    def export(self, session: Session, selection: Selection | None, out: Path, options: ExportOptions) -> Exported:
+    def export(
+        self, session: Session, selection: Selection | None, out: Path, options: ExportOptions
+    ) -> Exported:
         """Write the selected part of a session to `out`, which does not exist yet (or is an empty file).
 
         UserError when the session has nothing that the format holds; OSError when it can't be written.

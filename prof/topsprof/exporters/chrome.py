@@ -1,7 +1,8 @@
-"""Exports Chrome trace JSON as PyTorch's profiler writes it: for Perfetto, chrome://tracing, HTA, and our importer.
+"""Exports Chrome trace JSON as PyTorch's profiler writes it: for Perfetto, chrome://tracing, HTA, and our
+importer.
 
-One object with all events in the order of time, closed and valid. Times are microseconds with three decimals, so exact to
-the ns. Lines are assembled from columns, a stretch of events at a time.
+One object with all events in the order of time, closed and valid. Times are microseconds with three decimals,
+so exact to the ns. Lines are assembled from columns, a stretch of events at a time.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ _LARGE_NS = 10**15  # eleven days: from here on times are epoch times, and doubl
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """Events of one form: their times, how long they last (to put the outer before the inner), and the pieces of each."""
+    """Events of one form: their times, how long they last (to put the outer before the inner), and the pieces
+    of each."""
 
     time_ns: Int64s
     length_ns: Int64s
@@ -60,23 +62,30 @@ class ChromeExporter:
     def folder(self, options: ExportOptions) -> bool:
         return False
 
-    def export(self, session: Session, selection: Selection | None, out: Path, options: ExportOptions) -> Exported:
+    def export(
+        self, session: Session, selection: Selection | None, out: Path, options: ExportOptions
+    ) -> Exported:
         parts = timeline.load(session, selection, (Kind.INTERVAL, Kind.INSTANT, Kind.COUNTER))
         exported = Exported()
-        exported.leave_out(sum(len(part.start_ns) for part in parts if part.table.name == "sample"),
-                           "call stack samples: export them as speedscope or collapsed")
+        exported.leave_out(
+            sum(len(part.start_ns) for part in parts if part.table.name == "sample"),
+            "call stack samples: export them as speedscope or collapsed",
+        )
         parts = [part for part in parts if part.table.name != "sample"]
         if not parts:
             raise nothing(session, "slice, instant or counter")
-        # Most readers count microseconds in doubles, which hold no ns of an epoch's: as PyTorch does, times begin at a base.
+        # Most readers count microseconds in doubles, which hold no ns of an epoch's: as PyTorch does, times
+        # begin at a base.
         first = min(int(part.start_ns.min()) for part in parts)
         origin = first // _SECOND * _SECOND if first > _LARGE_NS else 0
         parts = [replace(part, start_ns=part.start_ns - origin) for part in parts]
         tracks = Tracks(session, parts)
         complete = [_complete(part) for part in parts]
         places = tracks.spread(parts, complete)
-        groups = [group for part, place in zip(parts, places, strict=True) for group in _groups(part, place, tracks)]
-        groups += _links(session, parts, places, complete, origin, exported)
+        groups = [
+            group for part, place in zip(parts, places, strict=True) for group in _groups(part, place, tracks)
+        ]
+        groups += _links(session, parts, places, complete, origin, exported=exported)
         with stream(out, options.compress) as file:
             _write(file, tracks, groups, origin + _session_origin(session))
         exported.rows = sum(len(part.start_ns) for part in parts)
@@ -93,19 +102,26 @@ def _session_origin(session: Session) -> int:
 def _write(file: BinaryIO, tracks: Tracks, groups: list[Events], origin: int) -> None:
     from topstx._version import VERSION
 
-    head = {"schemaVersion": 1, "displayTimeUnit": "ns", **({"baseTimeNanoseconds": origin} if origin else {}), **tracks.top(), "otherData": {"writer": f"topsprof {VERSION}"}}
+    head = {
+        "schemaVersion": 1,
+        "displayTimeUnit": "ns",
+        **({"baseTimeNanoseconds": origin} if origin else {}),
+        **tracks.top(),
+        "otherData": {"writer": f"topsprof {VERSION}"},
+    }
     file.write(json.dumps(head, ensure_ascii=False)[:-1].encode() + b', "traceEvents": [\n')
     lines = [json.dumps(event, ensure_ascii=False, separators=(",", ":")) for event in tracks.metadata()]
     file.write(",\n".join(lines).encode())
     first = not lines
     for data in _lines(groups):
-        file.write(data[2:] if first else data)
+        file.write((data[2:] if first else data).data)
         first = False
     file.write(b"\n]}\n")
 
 
 def _lines(groups: list[Events]) -> Iterable[npt.NDArray[np.uint8]]:
-    """All events in the order of time, of one time the longer before the shorter; each begins with a comma and a newline."""
+    """All events in the order of time, of one time the longer before the shorter; each begins with a comma
+    and a newline."""
     if not groups:
         return
     time = np.concatenate([group.time_ns for group in groups])
@@ -115,7 +131,7 @@ def _lines(groups: list[Events]) -> Iterable[npt.NDArray[np.uint8]]:
     order = np.lexsort((-length, time))
     del time, length
     for at in range(0, len(order), STRETCH_EVENTS):
-        mine = order[at:at + STRETCH_EVENTS]
+        mine = order[at : at + STRETCH_EVENTS]
         starts, ends = np.zeros(len(mine), np.int64), np.zeros(len(mine), np.int64)
         parts, size = [], 0
         for k in np.unique(group[mine]).tolist():
@@ -126,7 +142,9 @@ def _lines(groups: list[Events]) -> Iterable[npt.NDArray[np.uint8]]:
             size += len(rows.data)
             parts.append(rows)
         data = asm.Rows.concat(parts).data
-        yield asm.assemble(len(mine), [asm.Piece(asm.BYTES, b",\n", data=data, starts=starts, ends=ends)]).data
+        yield asm.assemble(
+            len(mine), [asm.Piece(asm.BYTES, b",\n", data=data, starts=starts, ends=ends)]
+        ).data
 
 
 def _complete(part: Part) -> npt.NDArray[np.bool_]:
@@ -137,7 +155,8 @@ def _complete(part: Part) -> npt.NDArray[np.bool_]:
         return np.ones(len(part.start_ns), bool)
     style = part.array("style")
     mark = np.asarray(pc.equal(style, "Mark").fill_null(False)) & (part.duration_ns == 0)
-    return ~mark & ~np.asarray(pc.equal(style, "StartEnd").fill_null(False))
+    ranges: npt.NDArray[np.bool_] = ~mark & ~np.asarray(pc.equal(style, "StartEnd").fill_null(False))
+    return ranges
 
 
 def _groups(part: Part, where: Place, tracks: Tracks) -> list[Events]:
@@ -156,17 +175,40 @@ def _groups(part: Part, where: Place, tracks: Tracks) -> list[Events]:
     start = asm.number(asm.MICROS, part.start_ns, b',"ts":')
     zero = np.zeros(len(part.start_ns), np.int64)
     if part.table.kind is Kind.INSTANT:
-        return [Events(part.start_ns, zero, [asm.constant(b'{"ph":"i","s":"t"'), *head, *place, start, *args, asm.constant(b"}")])]
-    complete = Events(part.start_ns, part.duration_ns, [
-        asm.constant(b'{"ph":"X"'), *head, *place, start, asm.number(asm.MICROS, part.duration_ns, b',"dur":'), *args,
-        asm.constant(b"}")])
+        return [
+            Events(
+                part.start_ns,
+                zero,
+                [asm.constant(b'{"ph":"i","s":"t"'), *head, *place, start, *args, asm.constant(b"}")],
+            )
+        ]
+    complete = Events(
+        part.start_ns,
+        part.duration_ns,
+        [
+            asm.constant(b'{"ph":"X"'),
+            *head,
+            *place,
+            start,
+            asm.number(asm.MICROS, part.duration_ns, b',"dur":'),
+            *args,
+            asm.constant(b"}"),
+        ],
+    )
     if part.table.name != "tx":
         return [complete]
-    return _ranges(part, complete, head, place, start, args)
+    return _ranges(part, complete, head, place, start, args=args)
 
 
-def _ranges(part: Part, complete: Events, head: list[asm.Piece], place: list[asm.Piece], start: asm.Piece,
-            args: list[asm.Piece]) -> list[Events]:
+def _ranges(
+    part: Part,
+    complete: Events,
+    head: list[asm.Piece],
+    place: list[asm.Piece],
+    start: asm.Piece,
+    *,
+    args: list[asm.Piece],
+) -> list[Events]:
     """TX rows: marks as instants, ranges that may cross threads as async pairs, all others as slices."""
     crossing = np.asarray(pc.equal(part.array("style"), "StartEnd").fill_null(False))
     slices = _complete(part)
@@ -174,12 +216,38 @@ def _ranges(part: Part, complete: Events, head: list[asm.Piece], place: list[asm
     zero = np.zeros(len(part.start_ns), np.int64)
     number = asm.number(asm.INTEGER, np.arange(len(zero)), b',"id":"tx', b'"')
     end_ns = part.start_ns + part.duration_ns
-    marks = Events(part.start_ns, zero, [asm.constant(b'{"ph":"i","s":"t"'), *head, *place, start, *args, asm.constant(b"}")])
-    begins = Events(part.start_ns, zero, [asm.constant(b'{"ph":"b"'), *head, *place, number, start, *args, asm.constant(b"}")])
-    ends = Events(end_ns, zero - 1, [asm.constant(b'{"ph":"e"'), *head, *place, number,
-                                     asm.number(asm.MICROS, end_ns, b',"ts":'), asm.constant(b"}")])
-    return [one.only(rows) for one, rows in ((complete, np.flatnonzero(slices)), (marks, np.flatnonzero(mark)),
-                                             (begins, np.flatnonzero(crossing)), (ends, np.flatnonzero(crossing))) if len(rows)]
+    marks = Events(
+        part.start_ns,
+        zero,
+        [asm.constant(b'{"ph":"i","s":"t"'), *head, *place, start, *args, asm.constant(b"}")],
+    )
+    begins = Events(
+        part.start_ns,
+        zero,
+        [asm.constant(b'{"ph":"b"'), *head, *place, number, start, *args, asm.constant(b"}")],
+    )
+    ends = Events(
+        end_ns,
+        zero - 1,
+        [
+            asm.constant(b'{"ph":"e"'),
+            *head,
+            *place,
+            number,
+            asm.number(asm.MICROS, end_ns, b',"ts":'),
+            asm.constant(b"}"),
+        ],
+    )
+    return [
+        one.only(rows)
+        for one, rows in (
+            (complete, np.flatnonzero(slices)),
+            (marks, np.flatnonzero(mark)),
+            (begins, np.flatnonzero(crossing)),
+            (ends, np.flatnonzero(crossing)),
+        )
+        if len(rows)
+    ]
 
 
 def _own_members(part: Part, where: Place, tracks: Tracks) -> list[chrome_args.Member]:
@@ -188,7 +256,9 @@ def _own_members(part: Part, where: Place, tracks: Tracks) -> list[chrome_args.M
     device = part.table.name in timeline.DEVICE_TABLES
     if not device and where.moved.any():
         key = f'"{OWN_THREAD}":'.encode()
-        out.append(chrome_args.Member(asm.number(asm.INTEGER, where.thread, key, present=where.moved), where.moved))
+        out.append(
+            chrome_args.Member(asm.number(asm.INTEGER, where.thread, key, present=where.moved), where.moved)
+        )
     process = part.integers("process_id")
     known = process != timeline.NONE
     if device and tracks.several_owners and known.any():
@@ -201,10 +271,16 @@ def _counters(part: Part, where: Place) -> Events:
     pid = where.pid
     series = chrome_args.quoted(_filled(part.array("series"), "value"))
     value = part.array("value").fill_null(0.0)
-    pieces = [asm.constant(b'{"ph":"C"'), asm.text(chrome_args.quoted(_filled(part.array("name"))), asm.BYTES, b',"name":'),
-              asm.text(chrome_args.quoted(part.array("domain")), asm.BYTES, b',"cat":'),
-              asm.number(asm.INTEGER, pid, b',"pid":'), asm.number(asm.MICROS, part.start_ns, b',"ts":'),
-              asm.text(series, asm.BYTES, b',"args":{', b":"), asm.text(floats(value)), asm.constant(b"}}")]
+    pieces = [
+        asm.constant(b'{"ph":"C"'),
+        asm.text(chrome_args.quoted(_filled(part.array("name"))), asm.BYTES, b',"name":'),
+        asm.text(chrome_args.quoted(part.array("domain")), asm.BYTES, b',"cat":'),
+        asm.number(asm.INTEGER, pid, b',"pid":'),
+        asm.number(asm.MICROS, part.start_ns, b',"ts":'),
+        asm.text(series, asm.BYTES, b',"args":{', b":"),
+        asm.text(floats(value)),
+        asm.constant(b"}}"),
+    ]
     return Events(part.start_ns, np.zeros(len(pid), np.int64), pieces)
 
 
@@ -216,30 +292,51 @@ def _filled(array: pa.DictionaryArray, word: str = "") -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(array.indices.fill_null(len(words) - 1), words)
 
 
-def _links(session: Session, parts: list[Part], places: list[Place], complete: list[npt.NDArray[np.bool_]], origin: int,
-           exported: Exported) -> list[Events]:
-    """Links as pairs of flow events, each pair with a number of its own, at the slices that they leave and arrive at."""
-    slices = [(part, place, mask) for part, place, mask in zip(parts, places, complete, strict=True) if mask.any()]
+def _links(
+    session: Session,
+    parts: list[Part],
+    places: list[Place],
+    complete: list[npt.NDArray[np.bool_]],
+    origin: int,
+    *,
+    exported: Exported,
+) -> list[Events]:
+    """Links as pairs of flow events, each pair with a number of its own, at the slices that they leave and
+    arrive at."""
+    slices = [
+        (part, place, mask) for part, place, mask in zip(parts, places, complete, strict=True) if mask.any()
+    ]
     line = timeline.lay_out([part for part, _, _ in slices])
     *found, rows = links.ends(session, line, origin)
     if not rows.num_rows:
         return []
     both = (found[0] >= 0) & (found[1] >= 0)
     exported.leave_out(int((~both).sum()), "links that leave or arrive where no slice is")
-    columns = {name: timeline.whole(rows[name]).take(pa.array(np.flatnonzero(both))) for name in rows.column_names}
+    columns = {
+        name: timeline.whole(rows[name]).take(pa.array(np.flatnonzero(both))) for name in rows.column_names
+    }
     kind = chrome_args.quoted(_filled(columns["kind"], "flow"))
     name = [asm.text(kind, asm.BYTES, b',"cat":'), asm.text(kind, asm.BYTES, b',"name":')]
     out = []
-    for side, start, ends in (("source", b'{"ph":"s"', found[0]), ("target", b'{"ph":"f","bp":"e"', found[1])):
+    for side, start, ends in (
+        ("source", b'{"ph":"s"', found[0]),
+        ("target", b'{"ph":"f","bp":"e"', found[1]),
+    ):
         time = np.asarray(columns[f"{side}_ns"]) - origin
         at = ends[both]
         pid, tid = np.zeros(len(at), np.int64), np.zeros(len(at), np.int64)
         for k, (_, place, _) in enumerate(slices):
             here = np.flatnonzero(line.part[at] == k)
             pid[here], tid[here] = place.pid[line.row[at[here]]], place.tid[line.row[at[here]]]
-        pieces = [asm.constant(start), *name, asm.number(asm.INTEGER, _numbers(columns), b',"id":'),
-                  asm.number(asm.INTEGER, pid, b',"pid":'), asm.number(asm.INTEGER, tid, b',"tid":'),
-                  asm.number(asm.MICROS, time, b',"ts":'), asm.constant(b"}")]
+        pieces = [
+            asm.constant(start),
+            *name,
+            asm.number(asm.INTEGER, _numbers(columns), b',"id":'),
+            asm.number(asm.INTEGER, pid, b',"pid":'),
+            asm.number(asm.INTEGER, tid, b',"tid":'),
+            asm.number(asm.MICROS, time, b',"ts":'),
+            asm.constant(b"}"),
+        ]
         # After the slices that begin at the same time, the sources before the targets.
         out.append(Events(time, np.full(len(time), -2 if side == "source" else -3), pieces))
     return out

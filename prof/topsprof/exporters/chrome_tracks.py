@@ -1,7 +1,7 @@
 """Processes and threads of a Chrome trace: which pid and tid the rows get, and the events that name them.
 
-As in PyTorch's traces the queues of a device are threads of a process whose number is the device's, where no real process
-has that number; else the device gets a number that nobody has.
+As in PyTorch's traces the queues of a device are threads of a process whose number is the device's, where no
+real process has that number; else the device gets a number that nobody has.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class Place:
     @property
     def moved(self) -> Mask:
         """Rows whose tid is not their thread's."""
-        return self.tid != self.thread
+        odd: Mask = self.tid != self.thread
+        return odd
 
 
 class Tracks:
@@ -60,10 +61,10 @@ class Tracks:
             else:
                 self._hosts |= {pid for pid, _ in _distinct(process, process)}
         self._pids: dict[tuple[int, int], int] = {}
-        owners = {process for process, _ in queues}
+        owners = {owner for owner, _ in queues}
         self.several_owners = len(owners) > 1
-        for process, device in sorted(queues):
-            self._pids[process, device] = self._device_pid(device, alone=len(owners) == 1)
+        for owner, number in sorted(queues):
+            self._pids[owner, number] = self._device_pid(number, alone=len(owners) == 1)
 
     def _device_pid(self, device: int, alone: bool) -> int:
         taken = self._hosts | set(self._pids.values())
@@ -75,10 +76,14 @@ class Tracks:
         return number
 
     def spread(self, parts: list[Part], complete: list[Mask]) -> list[Place]:
-        """(pid, tid) of the rows of all parts. Slices (`complete` says which rows become some) that would cross others of
-        their thread get a thread number that nobody has: readers of this format drop what does not nest."""
+        """(pid, tid) of the rows of all parts. Slices (`complete` says which rows become some) that would
+        cross others of their thread get a thread number that nobody has: readers of this format drop what
+        does not nest."""
         places = [self.of(part) for part in parts]
-        pid, tid = (np.concatenate([place[i][mask] for place, mask in zip(places, complete, strict=True)]) for i in (0, 1))
+        pid, tid = (
+            np.concatenate([place[i][mask] for place, mask in zip(places, complete, strict=True)])
+            for i in (0, 1)
+        )
         start = np.concatenate([part.start_ns[mask] for part, mask in zip(parts, complete, strict=True)])
         length = np.concatenate([part.duration_ns[mask] for part, mask in zip(parts, complete, strict=True)])
         code, _ = combine(pid, tid)
@@ -94,7 +99,7 @@ class Tracks:
         for place, mask in zip(places, complete, strict=True):
             count = int(mask.sum())
             own, new = place[1], place[1].copy()
-            new[mask] = moved_tid[at:at + count]
+            new[mask] = moved_tid[at : at + count]
             at += count
             out.append(Place(place[0], new, own))
         return out
@@ -114,11 +119,13 @@ class Tracks:
     def top(self) -> dict[str, Any]:
         """Members of the whole trace: devices, and the rank when there is one process."""
         out: dict[str, Any] = {}
-        devices = {}
+        devices: dict[int | None, dict[str, Any]] = {}
         for row in self._devices:
             if row["properties"] or row["name"]:
                 devices.setdefault(row["device_id"], _properties(row))
-        out["deviceProperties"] = [devices[number] for number in sorted(devices, key=lambda number: (number is None, number))]
+        out["deviceProperties"] = [
+            devices[number] for number in sorted(devices, key=lambda number: (number is None, number))
+        ]
         ranks = [row["rank"] for row in self._processes if row["rank"] is not None]
         if len(ranks) == 1:
             out["distributedInfo"] = {"rank": ranks[0]}
@@ -143,22 +150,37 @@ class Tracks:
             if row["name"]:
                 yield _event("thread_name", row["process_id"], row["thread_id"], name=row["name"])
             if row["sort_index"] is not None:
-                yield _event("thread_sort_index", row["process_id"], row["thread_id"], sort_index=row["sort_index"])
+                yield _event(
+                    "thread_sort_index", row["process_id"], row["thread_id"], sort_index=row["sort_index"]
+                )
         for (process, device), pid in self._pids.items():
             number = "?" if device == NONE else device
-            yield _event("process_name", pid, 0, name=next(
-                (row["name"] for row in self._processes if row["process_id"] == process and row["name"]), "device"))
+            yield _event(
+                "process_name",
+                pid,
+                0,
+                name=next(
+                    (row["name"] for row in self._processes if row["process_id"] == process and row["name"]),
+                    "device",
+                ),
+            )
             yield _event("process_labels", pid, 0, labels=f"GPU {number}")
-            yield _event("process_sort_index", pid, 0, sort_index=5_000_000 + (0 if device == NONE else device))
+            yield _event(
+                "process_sort_index", pid, 0, sort_index=5_000_000 + (0 if device == NONE else device)
+            )
             for row in self._streams:
-                same = row["process_id"] in (None, process) and row["device_id"] == (None if device == NONE else device)
+                same = row["process_id"] in (None, process) and row["device_id"] == (
+                    None if device == NONE else device
+                )
                 if same and row["stream_id"] is not None:
-                    yield _event("thread_name", pid, row["stream_id"], name=row["name"] or f"stream {row['stream_id']}")
+                    yield _event(
+                        "thread_name", pid, row["stream_id"], name=row["name"] or f"stream {row['stream_id']}"
+                    )
 
 
-def _distinct(*columns: Int64s) -> set[tuple[int, ...]]:
-    _, first = combine(*columns)
-    return set(zip(*(column[first].tolist() for column in columns), strict=True))
+def _distinct(first_column: Int64s, second: Int64s) -> set[tuple[int, int]]:
+    _, first = combine(first_column, second)
+    return set(zip(first_column[first].tolist(), second[first].tolist(), strict=True))
 
 
 def _event(kind: str, pid: int, tid: int, **args: Any) -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""Numbers for distinct values and combinations of columns, by hashing: sorting millions of rows costs more than writing them."""
+"""Numbers for distinct values and combinations of columns, by hashing: sorting millions of rows costs more
+than writing them."""
 
 from __future__ import annotations
 

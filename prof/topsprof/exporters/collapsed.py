@@ -1,4 +1,5 @@
-"""Exports collapsed stacks: the session's samples, or, where it has none, its slices by the time spent in each itself."""
+"""Exports collapsed stacks: the session's samples, or, where it has none, its slices by the time spent in
+each itself."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tops_kit.session.schema import Kind
 from topsprof.exporters import assemble as asm
 from topsprof.exporters import timeline
 from topsprof.exporters.base import Exported, ExportOptions, nothing
@@ -27,7 +29,8 @@ _BEFORE_SEPARATOR = re.compile(r"(\\*)(;|$)")
 
 
 class CollapsedExporter:
-    """A line `frame;frame weight` for each distinct stack, for flamegraph.pl and everything that reads its input."""
+    """A line `frame;frame weight` for each distinct stack, for flamegraph.pl and everything that reads its
+    input."""
 
     name = "collapsed"
     suffix = ".collapsed"
@@ -37,10 +40,12 @@ class CollapsedExporter:
     def folder(self, options: ExportOptions) -> bool:
         return False
 
-    def export(self, session: Session, selection: Selection | None, out: Path, options: ExportOptions) -> Exported:
+    def export(
+        self, session: Session, selection: Selection | None, out: Path, options: ExportOptions
+    ) -> Exported:
         exported = Exported()
         table = FrameTable()
-        samples = timeline.load(session, selection, (timeline.Kind.INSTANT,), ("sample",))
+        samples = timeline.load(session, selection, (Kind.INSTANT,), ("sample",))
         if samples:
             stacks, weights = _sampled(session, samples[0], table, exported)
         else:
@@ -48,12 +53,20 @@ class CollapsedExporter:
         if not stacks:
             raise nothing(session, "sample or slice")
         words = [escaped(_text(frame)) for frame in table.frames]
-        # A line needs something before its weight: a stack of nothing but one nameless frame gets a question mark.
-        paths = pa.array([";".join([*(words[one] for one in path[:-1]), _last(_text(table.frames[path[-1]]))]) or "?"
-                          for path in stacks], pa.large_string())
-        lines = asm.assemble(len(stacks), [asm.text(paths), asm.text(floats(weights), asm.BYTES, b" ", b"\n")])
+        # A line needs something before its weight: a stack of nothing but one nameless frame gets a question
+        # mark.
+        paths = pa.array(
+            [
+                ";".join([*(words[one] for one in path[:-1]), _last(_text(table.frames[path[-1]]))]) or "?"
+                for path in stacks
+            ],
+            pa.large_string(),
+        )
+        lines = asm.assemble(
+            len(stacks), [asm.text(paths), asm.text(floats(weights), asm.BYTES, b" ", b"\n")]
+        )
         with stream(out, options.compress) as file:
-            file.write(lines.data)
+            file.write(lines.data.data)
         return exported
 
 
@@ -77,11 +90,14 @@ def _last(name: str) -> str:
     """A frame's text at the end of a stack, where no separator follows."""
     text = escaped(name)
     doubled = len(text) - len(text.rstrip("\\"))
-    return text[:len(text) - doubled // 2] if doubled else text
+    return text[: len(text) - doubled // 2] if doubled else text
 
 
-def _sampled(session: Session, part: timeline.Part, table: FrameTable, exported: Exported) -> tuple[list[list[int]], Int64s]:
-    """Distinct stacks of the samples, and the sum of their weights. One unit can be shown: the most frequent."""
+def _sampled(
+    session: Session, part: timeline.Part, table: FrameTable, exported: Exported
+) -> tuple[list[list[int]], Int64s]:
+    """Distinct stacks of the samples, and the sum of their weights. One unit can be shown: the most
+    frequent."""
     units = part.array("unit").indices.fill_null(-1)
     code, count = np.unique(np.asarray(units), return_counts=True)
     chosen = np.flatnonzero(np.asarray(units) == code[np.argmax(count)])
@@ -89,14 +105,19 @@ def _sampled(session: Session, part: timeline.Part, table: FrameTable, exported:
     paths = stack_paths(session, table)
     stacks, inverse = np.unique(part.integers("stack_id")[chosen], return_inverse=True)
     weights = np.bincount(inverse, np.asarray(part.array("weight").fill_null(1.0))[chosen], len(stacks))
-    found = [(paths[stack], weight) for stack, weight in zip(stacks.tolist(), weights.tolist(), strict=True) if paths.get(stack)]
+    found = [
+        (paths[stack], weight)
+        for stack, weight in zip(stacks.tolist(), weights.tolist(), strict=True)
+        if paths.get(stack)
+    ]
     exported.leave_out(len(stacks) - len(found), "stacks that the session does not describe")
     exported.rows = len(chosen)
     return [path for path, _ in found], np.array([weight for _, weight in found])
 
 
-def _sliced(session: Session, selection: Selection | None, table: FrameTable,
-            exported: Exported) -> tuple[list[list[int]], Int64s]:
+def _sliced(
+    session: Session, selection: Selection | None, table: FrameTable, exported: Exported
+) -> tuple[list[list[int]], Int64s]:
     """Stacks of nested slices, and the ns that passed in each but not in those inside it."""
     line = timeline.lay_out(timeline.load(session, selection))
     if not len(line):

@@ -44,7 +44,9 @@ class FrameTable:
         numbers = np.empty(len(first), np.int64)
         for i, row in enumerate(first.tolist()):
             place = (files[columns[1][row]], int(columns[2][row])) if len(columns) > 1 else (None, NONE)
-            numbers[i] = self.number(Frame(names[name[row]] or "", place[0], None if place[1] == NONE else place[1]))
+            numbers[i] = self.number(
+                Frame(names[name[row]] or "", place[0], None if place[1] == NONE else place[1])
+            )
         return numbers[code]
 
     def of_timeline(self, line: Timeline) -> Int64s:
@@ -64,7 +66,10 @@ def _coded(array: pa.DictionaryArray) -> tuple[list[str | None], Int64s]:
 def stack_paths(session: Session, table: FrameTable) -> dict[int, list[int]]:
     """By stack id the frames of the stack, outermost first. Each distinct stack is looked at once."""
     rows = session.table("stack").to_pylist()
-    nodes = {row["stack_id"]: (row["parent_id"], table.number(Frame(row["name"] or "", row["file"], row["line"]))) for row in rows}
+    nodes = {
+        row["stack_id"]: (row["parent_id"], table.number(Frame(row["name"] or "", row["file"], row["line"])))
+        for row in rows
+    }
     paths: dict[int, list[int]] = {}
     for stack_id in nodes:
         chain: list[int] = []
@@ -79,7 +84,8 @@ def stack_paths(session: Session, table: FrameTable) -> dict[int, list[int]]:
 
 
 def parents(line: Timeline) -> tuple[Int64s, Int64s]:
-    """(order, parent): slices by (track, start, depth), and for each the place in that order of the one around it, else -1."""
+    """(order, parent): slices by (track, start, depth), and for each the place in that order of the one
+    around it, else -1."""
     order = np.lexsort((line.depth, line.start_ns, line.track))
     depth = line.depth[order]
     parent = np.full(len(order), -1, np.int64)

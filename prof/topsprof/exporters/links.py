@@ -1,4 +1,5 @@
-"""Links of a session at the slices that they leave and arrive at, as formats want them that draw arrows between slices."""
+"""Links of a session at the slices that they leave and arrive at, as formats want them that draw arrows
+between slices."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ class Arrow:
 
 
 def attach(session: Session, line: Timeline, exported: Exported) -> Arrow:
-    """Put the session's links at the slices of the timeline. Links of which an end lies in no slice are counted as left out."""
+    """Put the session's links at the slices of the timeline. Links of which an end lies in no slice are
+    counted as left out."""
     source, target, _ = ends(session, line)
     found = (source >= 0) & (target >= 0)
     exported.leave_out(int((~found).sum()), "links that leave or arrive where no slice is")
@@ -50,16 +52,22 @@ def attach(session: Session, line: Timeline, exported: Exported) -> Arrow:
     order = np.argsort(slices, kind="stable")
     flow = np.concatenate((number, number))[order]
     arrives, slices = arrives[order], slices[order]
-    rows = asm.assemble(len(slices), [asm.constant(tag(_FLOW, 1), ~arrives), asm.constant(tag(_FLOW_ENDS, 1), arrives),
-                                      asm.number(asm.FIXED, flow)])
+    rows = asm.assemble(
+        len(slices),
+        [
+            asm.constant(tag(_FLOW, 1), ~arrives),
+            asm.constant(tag(_FLOW_ENDS, 1), arrives),
+            asm.number(asm.FIXED, flow),
+        ],
+    )
     bounds = np.searchsorted(slices, np.arange(len(line) + 1))
     offsets = np.append(rows.starts, len(rows.data))
     return Arrow(rows.data, offsets[bounds[:-1]], offsets[bounds[1:]])
 
 
 def ends(session: Session, line: Timeline, origin_ns: int = 0) -> tuple[Int64s, Int64s, Any]:
-    """For each link the slices that it leaves and arrives at (-1: none): one that begins there, else the innermost around.
-    The timeline's times are those of the session less `origin_ns`."""
+    """For each link the slices that it leaves and arrives at (-1: none): one that begins there, else the
+    innermost around. The timeline's times are those of the session less `origin_ns`."""
     rows = session.table("link")
     if not rows.num_rows or not len(line):
         none = np.full(rows.num_rows, -1, np.int64)
@@ -67,7 +75,10 @@ def ends(session: Session, line: Timeline, origin_ns: int = 0) -> tuple[Int64s, 
     finder = _Finder(line)
     found = []
     for side in ("source", "target"):
-        process, thread, time = (np.asarray(whole(rows[f"{side}_{name}"]).fill_null(NONE)) for name in ("process_id", "thread_id", "ns"))
+        process, thread, time = (
+            np.asarray(whole(rows[f"{side}_{name}"]).fill_null(NONE))
+            for name in ("process_id", "thread_id", "ns")
+        )
         found.append(finder.find(process, thread, np.where(time == NONE, NONE, time - origin_ns)))
     return found[0], found[1], rows
 
@@ -94,11 +105,12 @@ class _Finder:
         return out
 
     def _within(self, k: int, time: Int64s) -> Int64s:
-        slices = self._order[self._bounds[k]:self._bounds[k + 1]]
+        slices = self._order[self._bounds[k] : self._bounds[k + 1]]
         start, end = self._line.start_ns[slices], self._line.end_ns[slices]
         at = np.searchsorted(start, time, "right") - 1
         out = np.full(len(time), -1, np.int64)
-        # The last that begins before may have ended: then one that begins earlier is around, mostly only a few before.
+        # The last that begins before may have ended: then one that begins earlier is around, mostly only a
+        # few before.
         for _ in range(64):
             open_ = np.flatnonzero((out < 0) & (at >= 0))
             if not len(open_):

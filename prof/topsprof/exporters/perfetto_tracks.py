@@ -23,10 +23,16 @@ class Descriptors:
         self.packets: list[bytes] = []
         self._uuids: dict[object, int] = {}
         self._processes = {row["process_id"]: row for row in session.table("process").to_pylist()}
-        self._threads = {(row["process_id"], row["thread_id"]): row for row in session.table("thread").to_pylist()}
-        self._streams = {(row["process_id"], row["device_id"], row["stream_id"]): row["name"]
-                         for row in session.table("stream").to_pylist()}
-        self._devices = {(row["process_id"], row["device_id"]): row["name"] for row in session.table("device").to_pylist()}
+        self._threads = {
+            (row["process_id"], row["thread_id"]): row for row in session.table("thread").to_pylist()
+        }
+        self._streams = {
+            (row["process_id"], row["device_id"], row["stream_id"]): row["name"]
+            for row in session.table("stream").to_pylist()
+        }
+        self._devices = {
+            (row["process_id"], row["device_id"]): row["name"] for row in session.table("device").to_pylist()
+        }
 
     def process(self, process_id: int) -> int:
         """The track of a process; 0, no track, for none."""
@@ -37,8 +43,13 @@ class Descriptors:
             return known
         row = self._processes.get(process_id, {})
         command = _command(row.get("command"))
-        fields = [(1, process_id), *((2, word) for word in command), (6, row.get("name")), (3, row.get("sort_index")),
-                  (8, row.get("labels"))]
+        fields = [
+            (1, process_id),
+            *((2, word) for word in command),
+            (6, row.get("name")),
+            (3, row.get("sort_index")),
+            (8, row.get("labels")),
+        ]
         return self._add(process_id, 0, (_PROCESS, message(*fields)))
 
     def slices(self, key: TrackKey) -> int:
@@ -48,11 +59,23 @@ class Descriptors:
             return known
         process = self.process(key.process_id)
         if key.overflow:
-            first = TrackKey(key.process_id, key.thread_id, key.task_id, key.device_id, key.context_id, key.stream_id, key.apart)
-            return self._add(key, self.slices(first) if not key.on_device else process, (_NAME, f"{self._name(first)} (overlapping)"))
+            first = TrackKey(
+                key.process_id,
+                key.thread_id,
+                key.task_id,
+                key.device_id,
+                key.context_id,
+                key.stream_id,
+                key.apart,
+            )
+            return self._add(
+                key,
+                self.slices(first) if not key.on_device else process,
+                (_NAME, f"{self._name(first)} (overlapping)"),
+            )
         if key.on_device:
             return self._add(key, process, (_NAME, self._name(key)))
-        if key.thread_id == NONE or key.process_id == NONE:
+        if NONE in (key.thread_id, key.process_id):
             return self._add(key, process, (_NAME, "no thread" if key.task_id == NONE else self._name(key)))
         thread = self._thread(key.process_id, key.thread_id, process)
         return thread if key.task_id == NONE else self._add(key, thread, (_NAME, self._name(key)))
@@ -85,12 +108,18 @@ class Descriptors:
         if key.on_device:
             device, stream = _or_none(key.device_id), _or_none(key.stream_id)
             process = _or_none(key.process_id)
-            title = self._streams.get((process, device, stream)) or f"stream {'?' if stream is None else stream}"
+            title = (
+                self._streams.get((process, device, stream)) or f"stream {'?' if stream is None else stream}"
+            )
             where = self._devices.get((process, device)) or "device"
-            return f"{title} ({where} {'?' if device is None else device}){f' {key.apart}' if key.apart else ''}"
+            return (
+                f"{title} ({where} {'?' if device is None else device}){f' {key.apart}' if key.apart else ''}"
+            )
         if key.task_id != NONE:
             return f"task {key.task_id}"
-        return str(self._threads.get((key.process_id, key.thread_id), {}).get("name") or f"thread {key.thread_id}")
+        return str(
+            self._threads.get((key.process_id, key.thread_id), {}).get("name") or f"thread {key.thread_id}"
+        )
 
     def _add(self, key: object, parent: int, *fields: tuple[int, Any]) -> int:
         uuid = self._uuids[key] = len(self._uuids) + 1

@@ -1,4 +1,5 @@
-"""The few messages of a Perfetto trace that are written one by one: descriptors, interned strings, the clock."""
+"""The few messages of a Perfetto trace that are written one by one: descriptors, interned strings, the
+clock."""
 
 from __future__ import annotations
 

@@ -21,8 +21,14 @@ EXPORTERS: dict[str, str] = {
 }
 """Name -> "module:class", in the order in which help lists them."""
 
-ALIASES: dict[str, str] = {"json": "chrome", "kineto": "chrome", "pftrace": "perfetto", "flamegraph": "collapsed",
-                           "parquetdir": "parquet", "csvdir": "csv"}
+ALIASES: dict[str, str] = {
+    "json": "chrome",
+    "kineto": "chrome",
+    "pftrace": "perfetto",
+    "flamegraph": "collapsed",
+    "parquetdir": "parquet",
+    "csvdir": "csv",
+}
 """Other spellings, among them nsys's."""
 
 

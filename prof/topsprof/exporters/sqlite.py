@@ -1,7 +1,7 @@
 """Exports to SQLite with the tables and columns of an nsys export, so that queries written for that work.
 
-What nsys has no column for follows under our own column names; tables that it has no like of are called TOPS_ and our
-name. See docs/export.md.
+What nsys has no column for follows under our own column names; tables that it has no like of are called TOPS_
+and our name. See docs/export.md.
 """
 
 from __future__ import annotations
@@ -41,13 +41,16 @@ class SqliteExporter:
     def folder(self, options: ExportOptions) -> bool:
         return False
 
-    def export(self, session: Session, selection: Selection | None, out: Path, options: ExportOptions) -> Exported:
+    def export(
+        self, session: Session, selection: Selection | None, out: Path, options: ExportOptions
+    ) -> Exported:
         if not session.tables():
             raise nothing(session, "row")
         out.unlink(missing_ok=True)
         try:
             with closing(sqlite3.connect(out)) as database:
-                # The file appears under its name only when it is whole, so SQLite need not guard against a crash.
+                # The file appears under its name only when it is whole, so SQLite need not guard against a
+                # crash.
                 database.execute("PRAGMA journal_mode=OFF")
                 database.execute("PRAGMA synchronous=OFF")
                 writing = _Writing(database, session, selection)
@@ -92,23 +95,32 @@ class _Writing:
         """Names as numbers of StringIds."""
         chunks = []
         for chunk in column.chunks:
-            ids = [None if word is None else self._strings.setdefault(word, len(self._strings)) for word in
-                   chunk.dictionary.to_pylist()]
+            ids = [
+                None if word is None else self._strings.setdefault(word, len(self._strings))
+                for word in chunk.dictionary.to_pylist()
+            ]
             chunks.append(pa.array(ids, pa.int64()).take(chunk.indices))
         return pa.chunked_array(chunks, pa.int64())
 
     def _codes(self, column: pa.ChunkedArray, enumeration: Enumeration) -> pa.ChunkedArray:
         """Kinds as numbers of an enumeration; it grows by kinds that CUPTI has not."""
-        codes = self._enums.setdefault(enumeration.table, {word: code for code, word in enumeration.known.items()})
+        codes = self._enums.setdefault(
+            enumeration.table, {word: code for code, word in enumeration.known.items()}
+        )
         chunks = []
         for chunk in column.chunks:
-            ids = [None if word is None else codes.setdefault(word, 1000 + len(codes)) for word in chunk.dictionary.to_pylist()]
+            ids = [
+                None if word is None else codes.setdefault(word, 1000 + len(codes))
+                for word in chunk.dictionary.to_pylist()
+            ]
             chunks.append(pa.array(ids, pa.int64()).take(chunk.indices))
         return pa.chunked_array(chunks, pa.int64())
 
     def _global_ids(self, process: pa.ChunkedArray, thread: pa.ChunkedArray | None) -> pa.ChunkedArray:
         """Processes and threads as nsys's global numbers."""
-        table = pa.table({"process": process, "thread": pa.nulls(len(process), pa.int64()) if thread is None else thread})
+        table = pa.table(
+            {"process": process, "thread": pa.nulls(len(process), pa.int64()) if thread is None else thread}
+        )
         keys = table.group_by(["process", "thread"]).aggregate([])
         wanted = list(zip(keys["process"].to_pylist(), keys["thread"].to_pylist(), strict=True))
         ids = [self._global_id(pid, 0 if thread is None else tid) for pid, tid in wanted]
@@ -138,7 +150,9 @@ class _Writing:
         table = TABLES[one.ours]
         out: dict[str, tuple[str, Any]] = _times(rows)
         if one.thread:
-            ids = self._global_ids(rows["process_id"], rows["thread_id"] if one.thread == "globalTid" else None)
+            ids = self._global_ids(
+                rows["process_id"], rows["thread_id"] if one.thread == "globalTid" else None
+            )
             out[one.thread] = "INTEGER", ids
         for ours, theirs in one.columns.items():
             out[theirs] = "INTEGER", rows[ours]
@@ -161,42 +175,84 @@ class _Writing:
         kinds = _looked_up(rows["style"], {**styles, None: nsys.PUSH_POP})
         marks = pc.equal(kinds, nsys.MARK)
         out = _times(rows)
-        out["end"] = "INTEGER", pc.if_else(pc.and_(marks, pc.equal(rows["duration_ns"], 0)), None, out["end"][1])
-        domains = {word: number for number, word in enumerate(rows["domain"].unique().to_pylist(), 1) if word is not None}
-        categories = {word: number for number, word in enumerate(rows["category"].unique().to_pylist(), 1) if word is not None}
+        out["end"] = (
+            "INTEGER",
+            pc.if_else(pc.and_(marks, pc.equal(rows["duration_ns"], 0)), None, out["end"][1]),
+        )
+        domains = {
+            word: number
+            for number, word in enumerate(rows["domain"].unique().to_pylist(), 1)
+            if word is not None
+        }
+        categories = {
+            word: number
+            for number, word in enumerate(rows["category"].unique().to_pylist(), 1)
+            if word is not None
+        }
         ids = self._global_ids(rows["process_id"], rows["thread_id"])
-        out |= {"eventType": ("INTEGER", kinds), "globalTid": ("INTEGER", ids),
-                "textId": ("INTEGER", self._string_ids(rows["name"])), "text": ("TEXT", pa.chunked_array([pa.nulls(rows.num_rows, pa.string())])),
-                "domainId": ("INTEGER", _looked_up(rows["domain"], {**domains, None: None})),
-                "category": ("INTEGER", _looked_up(rows["category"], {**categories, None: None})),
-                "color": ("INTEGER", rows["color"]), "jsonText": ("TEXT", rows["payload"])}
+        out |= {
+            "eventType": ("INTEGER", kinds),
+            "globalTid": ("INTEGER", ids),
+            "textId": ("INTEGER", self._string_ids(rows["name"])),
+            "text": ("TEXT", pa.chunked_array([pa.nulls(rows.num_rows, pa.string())])),
+            "domainId": ("INTEGER", _looked_up(rows["domain"], {**domains, None: None})),
+            "category": ("INTEGER", _looked_up(rows["category"], {**categories, None: None})),
+            "color": ("INTEGER", rows["color"]),
+            "jsonText": ("TEXT", rows["payload"]),
+        }
         # nsys numbers categories within a domain; ours are the same in all domains.
-        stated = {"start_ns", "duration_ns", "process_id", "thread_id", "name", "style", "domain", "category", "color", "payload"}
+        stated = {
+            "start_ns",
+            "duration_ns",
+            "process_id",
+            "thread_id",
+            "name",
+            "style",
+            "domain",
+            "category",
+            "color",
+            "payload",
+        }
         for column in TABLES["tx"].columns:
             if column.name not in stated and rows[column.name].null_count < rows.num_rows:
                 out[column.name] = _TYPES.get(column.type, "INTEGER"), rows[column.name]
         self._create("NVTX_EVENTS", out, rows.num_rows)
-        named = [(nsys.DOMAIN, number, None, word) for word, number in domains.items()]
-        named += [(nsys.CATEGORY, domain, number, word) for word, number in categories.items() for domain in [None, *domains.values()]]
+        named: list[tuple[int, int | None, int | None, str]] = [
+            (nsys.DOMAIN, number, None, word) for word, number in domains.items()
+        ]
+        named += [
+            (nsys.CATEGORY, domain, number, word)
+            for word, number in categories.items()
+            for domain in [None, *domains.values()]
+        ]
         self._database.executemany(
-            "INSERT INTO NVTX_EVENTS (start, eventType, domainId, category, text) VALUES (0, ?, ?, ?, ?)", named)
+            "INSERT INTO NVTX_EVENTS (start, eventType, domainId, category, text) VALUES (0, ?, ?, ?, ?)",
+            named,
+        )
 
     def _own(self, table: Table, rows: pa.Table) -> None:
-        columns = {column.name: (_TYPES.get(column.type, "INTEGER"), rows[column.name]) for column in table.columns
-                   if rows[column.name].null_count < rows.num_rows or column.name == "start_ns"}
+        columns = {
+            column.name: (_TYPES.get(column.type, "INTEGER"), rows[column.name])
+            for column in table.columns
+            if rows[column.name].null_count < rows.num_rows or column.name == "start_ns"
+        }
         if table.kind is Kind.INTERVAL:
             columns["end_ns"] = "INTEGER", _times(rows)["end"][1]
         self._create(nsys.OWN_PREFIX + table.name.upper(), columns, rows.num_rows)
 
     def _create(self, table: str, columns: dict[str, tuple[str, Any]], rows: int) -> None:
-        """A table with all its rows; the values pass from columns to SQLite without a step of Python's for each."""
+        """A table with all its rows; the values pass from columns to SQLite without a step of Python's for
+        each."""
         definitions = ", ".join(f'"{name}" {kind}' for name, (kind, _) in columns.items())
         self._database.execute(f'CREATE TABLE "{table}" ({definitions})')
         marks = ", ".join("?" * len(columns))
         data = pa.table({name: _plain(values) for name, (_, values) in columns.items()})
         for at in range(0, rows, BATCH_ROWS):
             part = data.slice(at, BATCH_ROWS)
-            self._insert(f'INSERT INTO "{table}" VALUES ({marks})', zip(*(column.to_pylist() for column in part.columns), strict=True))
+            self._insert(
+                f'INSERT INTO "{table}" VALUES ({marks})',
+                zip(*(column.to_pylist() for column in part.columns), strict=True),
+            )
 
     def _insert(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
         self._database.executemany(statement, rows)
@@ -208,29 +264,57 @@ class _Writing:
             codes = self._enums.get(kind.table)
             if codes is not None:
                 execute(f"CREATE TABLE {kind.table} (id INTEGER, name TEXT, label TEXT)")
-                many(f"INSERT INTO {kind.table} VALUES (?, ?, ?)", [(code, word, word) for word, code in codes.items()])
+                many(
+                    f"INSERT INTO {kind.table} VALUES (?, ?, ?)",
+                    [(code, word, word) for word, code in codes.items()],
+                )
         processes = self._session.table("process", ("process_id", "name")).to_pylist()
         execute("CREATE TABLE PROCESSES (globalPid INTEGER, pid INTEGER, name TEXT)")
-        many("INSERT INTO PROCESSES VALUES (?, ?, ?)",
-             [(self._global_id(row["process_id"], 0), row["process_id"], row["name"]) for row in processes])
-        threads = [row for row in self._session.table("thread", ("process_id", "thread_id", "name")).to_pylist() if row["name"]]
+        many(
+            "INSERT INTO PROCESSES VALUES (?, ?, ?)",
+            [(self._global_id(row["process_id"], 0), row["process_id"], row["name"]) for row in processes],
+        )
+        threads = [
+            row
+            for row in self._session.table("thread", ("process_id", "thread_id", "name")).to_pylist()
+            if row["name"]
+        ]
         execute("CREATE TABLE ThreadNames (nameId INTEGER, priority INTEGER, globalTid INTEGER)")
-        many("INSERT INTO ThreadNames VALUES (?, NULL, ?)",
-             [(self._strings.setdefault(row["name"], len(self._strings)), self._global_id(row["process_id"], row["thread_id"]))
-              for row in threads])
+        many(
+            "INSERT INTO ThreadNames VALUES (?, NULL, ?)",
+            [
+                (
+                    self._strings.setdefault(row["name"], len(self._strings)),
+                    self._global_id(row["process_id"], row["thread_id"]),
+                )
+                for row in threads
+            ],
+        )
         devices = self._session.table("device", ("device_id", "name", "kind")).to_pylist()
         execute("CREATE TABLE TARGET_INFO_GPU (id INTEGER, name TEXT)")
-        many("INSERT INTO TARGET_INFO_GPU VALUES (?, ?)", list(dict.fromkeys((row["device_id"], row["name"]) for row in devices)))
+        many(
+            "INSERT INTO TARGET_INFO_GPU VALUES (?, ?)",
+            list(dict.fromkeys((row["device_id"], row["name"]) for row in devices)),
+        )
         execute("CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT)")
-        many("INSERT INTO StringIds VALUES (?, ?)", [(number, word) for word, number in self._strings.items()])
+        many(
+            "INSERT INTO StringIds VALUES (?, ?)", [(number, word) for word, number in self._strings.items()]
+        )
         if self._odd_threads:
-            execute(f"CREATE TABLE {nsys.THREAD_MAP} (globalTid INTEGER, processId INTEGER, threadId INTEGER)")
-            many(f"INSERT INTO {nsys.THREAD_MAP} VALUES (?, ?, ?)",
-                 [(number, pid, tid) for number, (pid, tid) in self._odd_threads.items()])
+            execute(
+                f"CREATE TABLE {nsys.THREAD_MAP} (globalTid INTEGER, processId INTEGER, threadId INTEGER)"
+            )
+            many(
+                f"INSERT INTO {nsys.THREAD_MAP} VALUES (?, ?, ?)",
+                [(number, pid, tid) for number, (pid, tid) in self._odd_threads.items()],
+            )
 
 
 def _times(rows: pa.Table) -> dict[str, tuple[str, Any]]:
-    return {"start": ("INTEGER", rows["start_ns"]), "end": ("INTEGER", pc.add(rows["start_ns"], rows["duration_ns"]))}
+    return {
+        "start": ("INTEGER", rows["start_ns"]),
+        "end": ("INTEGER", pc.add(rows["start_ns"], rows["duration_ns"])),
+    }
 
 
 def _plain(values: Any) -> Any:
@@ -259,6 +343,3 @@ def _ranks(column: pa.ChunkedArray) -> tuple[dict[int | None, int], np.ndarray[A
     encoded = pa.chunked_array(column, pa.int64()).combine_chunks().dictionary_encode("encode")
     values = encoded.dictionary.to_pylist()
     return {value: i for i, value in enumerate(values)}, np.asarray(encoded.indices)
-
-
-

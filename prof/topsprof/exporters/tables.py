@@ -1,4 +1,5 @@
-"""Exports the session's tables as they are: CSV and Parquet, a file a table in a folder, or one table in a file."""
+"""Exports the session's tables as they are: CSV and Parquet, a file a table in a folder, or one table in a
+file."""
 
 from __future__ import annotations
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 BATCH_ROWS = 1 << 18
 
 
-
 class _Tables:
     """What both formats share."""
 
@@ -30,7 +30,9 @@ class _Tables:
     def folder(self, options: ExportOptions) -> bool:
         return options.table is None
 
-    def export(self, session: Session, selection: Selection | None, out: Path, options: ExportOptions) -> Exported:
+    def export(
+        self, session: Session, selection: Selection | None, out: Path, options: ExportOptions
+    ) -> Exported:
         exported = Exported()
         present = session.tables()
         if options.table is not None:
@@ -43,13 +45,17 @@ class _Tables:
             raise nothing(session, "row")
         out.mkdir(exist_ok=True)
         for name in present:
-            exported.rows += self._write(session, selection, TABLES[name], out / f"{name}{self.suffix}", False)
+            exported.rows += self._write(
+                session, selection, TABLES[name], out / f"{name}{self.suffix}", False
+            )
         return exported
 
-    def _write(self, session: Session, selection: Selection | None, table: Table, path: Path, compress: bool) -> int:
+    def _write(
+        self, session: Session, selection: Selection | None, table: Table, path: Path, compress: bool
+    ) -> int:
         rows = session.table(table.name, table.column_names, selection)
         self.write(rows, table, path, compress)
-        return rows.num_rows
+        return int(rows.num_rows)
 
     def write(self, rows: pa.Table, table: Table, path: Path, compress: bool) -> None:
         """Write one table."""
@@ -67,8 +73,10 @@ class CsvExporter(_Tables):
     def write(self, rows: pa.Table, table: Table, path: Path, compress: bool) -> None:
         import pyarrow.csv
 
-        columns = {name: pc.cast(rows[name], pa.string()) if pa.types.is_dictionary(rows[name].type) else rows[name]
-                   for name in rows.column_names}
+        columns = {
+            name: pc.cast(rows[name], pa.string()) if pa.types.is_dictionary(rows[name].type) else rows[name]
+            for name in rows.column_names
+        }
         plain = pa.table(columns)
         with stream(path, compress) as file, pyarrow.csv.CSVWriter(file, plain.schema) as writer:
             writer.write_table(plain, BATCH_ROWS)
@@ -85,6 +93,11 @@ class ParquetExporter(_Tables):
     def write(self, rows: pa.Table, table: Table, path: Path, compress: bool) -> None:
         import pyarrow.parquet
 
-        meta: dict[Any, Any] = {TABLE_KEY: table.name.encode(), b"topsprof.comment": table.comment.encode(),
-                                b"topsprof.columns": json.dumps({one.name: one.comment for one in table.columns}).encode()}
-        pyarrow.parquet.write_table(rows.replace_schema_metadata(meta), path, compression="zstd", row_group_size=1 << 20)
+        meta: dict[Any, Any] = {
+            TABLE_KEY: table.name.encode(),
+            b"topsprof.comment": table.comment.encode(),
+            b"topsprof.columns": json.dumps({one.name: one.comment for one in table.columns}).encode(),
+        }
+        pyarrow.parquet.write_table(
+            rows.replace_schema_metadata(meta), path, compression="zstd", row_group_size=1 << 20
+        )

@@ -1,8 +1,8 @@
 """The slices of a session, laid out for formats that nest slices on tracks.
 
-Formats with begin and end events (Perfetto, speedscope) want the slices of a track to nest. Where ours don't (asyncio,
-queues whose operations overlap), the slices that would cross others go to further tracks of the same thread or queue; none
-is cut or left out.
+Formats with begin and end events (Perfetto, speedscope) want the slices of a track to nest. Where ours don't
+(asyncio, queues whose operations overlap), the slices that would cross others go to further tracks of the
+same thread or queue; none is cut or left out.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ class Part:
         if column not in self.table.column_names:
             return np.full(len(self.start_ns), NONE, np.int64)
         values = self.rows[column].combine_chunks()
-        return np.asarray(values.fill_null(NONE) if values.null_count else values).astype(np.int64, copy=False)
+        return np.asarray(values.fill_null(NONE) if values.null_count else values).astype(
+            np.int64, copy=False
+        )
 
     def array(self, column: str) -> pa.Array:
         """A column as one array."""
@@ -53,7 +55,8 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class TrackKey:
-    """Whose slices stand on a track. Numbers are NONE where they don't apply. `overflow` > 0: further tracks of the same."""
+    """Whose slices stand on a track. Numbers are NONE where they don't apply. `overflow` > 0: further tracks
+    of the same."""
 
     process_id: int
     thread_id: int
@@ -71,7 +74,8 @@ class TrackKey:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """All slices, sorted by (start, depth): part and row in the part, begin, end, track (index into `tracks`) and depth."""
+    """All slices, sorted by (start, depth): part and row in the part, begin, end, track (index into `tracks`)
+    and depth."""
 
     parts: list[Part]
     part: npt.NDArray[np.int16]
@@ -96,8 +100,12 @@ def whole(column: pa.ChunkedArray) -> pa.Array:
     return combined
 
 
-def load(session: Session, selection: Selection | None, kinds: tuple[Kind, ...] = (Kind.INTERVAL,),
-         tables: tuple[str, ...] | None = None) -> list[Part]:
+def load(
+    session: Session,
+    selection: Selection | None,
+    kinds: tuple[Kind, ...] = (Kind.INTERVAL,),
+    tables: tuple[str, ...] | None = None,
+) -> list[Part]:
     """The rows of the session's tables of those kinds (or of `tables`), restricted by the selection."""
     parts = []
     for name, rows in session.tables().items():
@@ -108,7 +116,11 @@ def load(session: Session, selection: Selection | None, kinds: tuple[Kind, ...] 
         if not data.num_rows:
             continue
         start = np.asarray(whole(data["start_ns"]))
-        duration = np.asarray(whole(data["duration_ns"])) if definition.kind is Kind.INTERVAL else np.zeros(len(start), np.int64)
+        duration = (
+            np.asarray(whole(data["duration_ns"]))
+            if definition.kind is Kind.INTERVAL
+            else np.zeros(len(start), np.int64)
+        )
         parts.append(Part(definition, data, start, duration))
     return parts
 
@@ -128,7 +140,9 @@ def lay_out(parts: list[Part]) -> Timeline:
     order = np.lexsort((depth, start))
     part = np.concatenate([np.full(len(one.start_ns), i, np.int16) for i, one in enumerate(parts)])
     row = np.concatenate([np.arange(len(one.start_ns)) for one in parts])
-    return Timeline(parts, part[order], row[order], start[order], end[order], number[order], depth[order], tracks)
+    return Timeline(
+        parts, part[order], row[order], start[order], end[order], number[order], depth[order], tracks
+    )
 
 
 _OVERFLOW_BITS = 24
@@ -136,7 +150,16 @@ _OVERFLOW_MASK = (1 << _OVERFLOW_BITS) - 1
 
 
 def _overflow(key: TrackKey, number: int) -> TrackKey:
-    return TrackKey(key.process_id, key.thread_id, key.task_id, key.device_id, key.context_id, key.stream_id, key.apart, number)
+    return TrackKey(
+        key.process_id,
+        key.thread_id,
+        key.task_id,
+        key.device_id,
+        key.context_id,
+        key.stream_id,
+        key.apart,
+        number,
+    )
 
 
 def _base_tracks(parts: list[Part]) -> tuple[Int64s, list[TrackKey]]:
@@ -146,29 +169,48 @@ def _base_tracks(parts: list[Part]) -> tuple[Int64s, list[TrackKey]]:
         device = part.table.name in DEVICE_TABLES
         none = np.full(len(part.start_ns), NONE, np.int64)
         task = part.integers("task_id")
-        columns = [part.integers("process_id"), *((none, none) if device else (part.integers("thread_id"), np.where(task == 0, NONE, task))),
-                   *((part.integers(name) if device else none) for name in ("device_id", "context_id", "stream_id")),
-                   np.full(len(part.start_ns), _APART.index(part.table.name) if part.table.name in APART else 0, np.int64)]
+        columns = [
+            part.integers("process_id"),
+            *((none, none) if device else (part.integers("thread_id"), np.where(task == 0, NONE, task))),
+            *((part.integers(name) if device else none) for name in ("device_id", "context_id", "stream_id")),
+            np.full(
+                len(part.start_ns), _APART.index(part.table.name) if part.table.name in APART else 0, np.int64
+            ),
+        ]
         groups.append(columns)
     columns = [np.concatenate(column) for column in zip(*groups, strict=True)]
     code, first = combine(*columns)
-    keys = [TrackKey(*(int(column[i]) for column in columns[:-1]), _APART[int(columns[-1][i])]) for i in first]
+    keys = [
+        TrackKey(p, th, ta, de, co, st, _APART[apart])
+        for p, th, ta, de, co, st, apart in zip(*(column[first].tolist() for column in columns), strict=True)
+    ]
     return code, keys
 
 
 _APART = ("", *sorted(APART))
-_SLICES = Table("slices", Kind.INTERVAL, "slices of all tables", (
-    Column("start_ns", "int64", ""), Column("duration_ns", "int64", ""), Column("track", "int64", "")), ("track",))
+_SLICES = Table(
+    "slices",
+    Kind.INTERVAL,
+    "slices of all tables",
+    (Column("start_ns", "int64", ""), Column("duration_ns", "int64", ""), Column("track", "int64", "")),
+    ("track",),
+)
 
 
 def _nested(base: Int64s, start: Int64s, end: Int64s) -> tuple[Int64s, npt.NDArray[np.int32]]:
     """(track << _OVERFLOW_BITS | overflow, depth on that track) of each slice.
 
-    Lanes of the session already separate what overlaps: a slice is a child when one of the lane above encloses it. One that
-    none encloses, but that is no uppermost slice either, begins a further track, which its own children follow.
+    Lanes of the session already separate what overlaps: a slice is a child when one of the lane above
+    encloses it. One that none encloses, but that is no uppermost slice either, begins a further track, which
+    its own children follow.
     """
-    lanes = lane_order(_SLICES, SegmentData(len(start), {"start_ns": pa.array(start), "duration_ns": pa.array(end - start),
-                                                         "track": pa.array(base)}))
+    lanes = lane_order(
+        _SLICES,
+        SegmentData(
+            len(start),
+            {"start_ns": pa.array(start), "duration_ns": pa.array(end - start), "track": pa.array(base)},
+        ),
+    )
     order = lanes.order.astype(np.int64)
     level = lanes.depth.astype(np.int64)
     begin, stop = start[order], end[order]
@@ -181,7 +223,9 @@ def _nested(base: Int64s, start: Int64s, end: Int64s) -> tuple[Int64s, npt.NDArr
     held &= (lane[above] == lane - 1) & (stop[above] >= stop)
     root = np.arange(len(order))
     depth = np.zeros(len(order), np.int64)
-    for at in range(1, int(level.max()) + 1):  # parents stand one level higher: they are settled before their children
+    for at in range(
+        1, int(level.max()) + 1
+    ):  # parents stand one level higher: they are settled before their children
         here = np.flatnonzero(held & (level == at))
         root[here] = root[above[here]]
         depth[here] = depth[above[here]] + 1
@@ -194,7 +238,8 @@ def _nested(base: Int64s, start: Int64s, end: Int64s) -> tuple[Int64s, npt.NDArr
 
 
 def _ranks(values: Int64s, groups: int) -> tuple[Int64s, int]:
-    """Small numbers in the order of the values, and how many there may be: for `groups` times as many int64 has room."""
+    """Small numbers in the order of the values, and how many there may be: for `groups` times as many int64
+    has room."""
     low = int(values.min())
     span = int(values.max()) - low + 1
     if span < (1 << 62) // groups:
@@ -204,7 +249,8 @@ def _ranks(values: Int64s, groups: int) -> tuple[Int64s, int]:
 
 
 def overflows(track: Int64s, start_ns: Int64s, end_ns: Int64s) -> Int64s:
-    """For slices on tracks (any numbers) the further track of the same that each has to go to; 0: none, it nests."""
+    """For slices on tracks (any numbers) the further track of the same that each has to go to; 0: none, it
+    nests."""
     if not len(track):
         return track
     return _nested(encode(track)[0], start_ns, end_ns)[0] & _OVERFLOW_MASK
@@ -213,8 +259,9 @@ def overflows(track: Int64s, start_ns: Int64s, end_ns: Int64s) -> Int64s:
 def switches(start_ns: Int64s, end_ns: Int64s) -> tuple[Int64s, npt.NDArray[np.bool_], Int64s]:
     """Begin and end events of slices that are sorted by (start, depth), in an order in which they nest.
 
-    Returns, for each event in time order, its slice, whether it is the begin, and its time. At one moment the slices that
-    end come first, inner before outer; then those that begin; one without length begins and ends in one place.
+    Returns, for each event in time order, its slice, whether it is the begin, and its time. At one moment the
+    slices that end come first, inner before outer; then those that begin; one without length begins and ends
+    in one place.
     """
     n = len(start_ns)
     number = np.arange(n)

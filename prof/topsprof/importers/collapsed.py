@@ -1,7 +1,8 @@
 """Imports collapsed stacks: a line `frame;frame;frame weight` for each distinct stack, outermost frame first.
 
-The weight is what stands after the last space, so frames may hold spaces and end in digits. A `;` that belongs to a frame
-is written `\\;` (our exporter does; a backslash before it is doubled then). There are no times: all samples are at 0.
+The weight is what stands after the last space, so frames may hold spaces and end in digits. A `;` that
+belongs to a frame is written `\\;` (our exporter does; a backslash before it is doubled then). There are no
+times: all samples are at 0.
 """
 
 from __future__ import annotations
@@ -66,21 +67,36 @@ class CollapsedImporter:
                 continue
             stacks = _frames(found.field("stack"))
             encoded = stacks.values.dictionary_encode()
-            codes = np.array([_number(word, numbers, frames) for word in encoded.dictionary.to_pylist()], np.int64)
+            codes = np.array(
+                [_number(word, numbers, frames) for word in encoded.dictionary.to_pylist()], np.int64
+            )
             node = tree.add(np.asarray(stacks.offsets).astype(np.int64), codes[np.asarray(encoded.indices)])
             columns = tree.take_rows(frames)
             if columns is not None:
                 writer.append("stack", columns)
             weight = pc.cast(found.field("weight"), pa.float64())
-            writer.append("sample", {"start_ns": 0, "process_id": process, "thread_id": 0, "stack_id": node, "weight": weight,
-                                     "unit": "samples"})
+            writer.append(
+                "sample",
+                {
+                    "start_ns": 0,
+                    "process_id": process,
+                    "thread_id": 0,
+                    "stack_id": node,
+                    "weight": weight,
+                    "unit": "samples",
+                },
+            )
             rows += len(found)
             tally.written(len(found))
         if not rows:
-            raise TraceError(f"{source.path}: no line of it is 'frame;frame weight'; give a file of collapsed stacks")
+            raise TraceError(
+                f"{source.path}: no line of it is 'frame;frame weight'; give a file of collapsed stacks"
+            )
         if source.damage:
             tally.repaired("damaged_compression", 1, source.damage)
-        writer.append("process", {"process_id": [process], "pid": pa.nulls(1, pa.int64()), "name": [source.path.name]})
+        writer.append(
+            "process", {"process_id": [process], "pid": pa.nulls(1, pa.int64()), "name": [source.path.name]}
+        )
 
 
 def _blocks(source: Source, size: int) -> Iterator[bytes]:
@@ -127,7 +143,8 @@ def _frames(stacks: pa.Array) -> pa.Array:
 
 
 def split_frames(stack: str) -> list[str]:
-    """The frames of one stack. Of backslashes before a `;` every pair is one; a single left over makes the `;` literal.
+    """The frames of one stack. Of backslashes before a `;` every pair is one; a single left over makes the
+    `;` literal.
 
     >>> split_frames("main;operator\\\\;;leaf")
     ['main', 'operator;', 'leaf']
@@ -135,7 +152,7 @@ def split_frames(stack: str) -> list[str]:
     frames, frame, at = [], "", 0
     for found in _SEPARATOR.finditer(stack):
         slashes = len(found[1])
-        frame += stack[at:found.start()] + "\\" * (slashes // 2)
+        frame += stack[at : found.start()] + "\\" * (slashes // 2)
         at = found.end()
         if slashes % 2:
             frame += ";"

@@ -15,7 +15,8 @@ _PLAIN = r"^(?P<sign>-?)(?P<whole>[0-9]{1,18})(?:\.(?P<part>[0-9]*))?$"
 
 
 def nanoseconds(texts: pa.Array, digits: int) -> npt.NDArray[np.int64]:
-    """Each number times 10 ** digits, exactly; what is finer is rounded to the nearest. TraceError for what is no number.
+    """Each number times 10 ** digits, exactly; what is finer is rounded to the nearest. TraceError for what
+    is no number.
 
     >>> nanoseconds(pa.array(["1.5", "-0.001", "2e3"]), 3).tolist()
     [1500, -1, 2000000]
@@ -28,11 +29,11 @@ def nanoseconds(texts: pa.Array, digits: int) -> npt.NDArray[np.int64]:
     part = pc.if_else(lacking, "", found.field("part"))
     padded = pc.utf8_slice_codeunits(pc.utf8_rpad(part, digits + 1, "0"), 0, digits + 1)
     tenths = np.asarray(pc.cast(padded, pa.int64()))  # of the result's unit
-    value = (tenths + 5) // 10
-    fits = whole <= (np.iinfo(np.int64).max - 10 ** digits) // 10 ** digits
-    value = value + np.where(fits, whole, 0) * 10 ** digits
+    magnitude = (tenths + 5) // 10
+    fits = whole <= (np.iinfo(np.int64).max - 10**digits) // 10**digits
+    magnitude = magnitude + np.where(fits, whole, 0) * 10**digits
     negative = np.asarray(pc.equal(found.field("sign"), "-").fill_null(False))
-    value = np.where(negative, -value, value)
+    value: npt.NDArray[np.int64] = np.where(negative, -magnitude, magnitude)
     odd = np.flatnonzero(np.asarray(lacking) | ~fits)
     if len(odd):
         value[odd] = _one_by_one(texts.take(pa.array(odd)), digits)
@@ -44,7 +45,7 @@ def _one_by_one(texts: pa.Array, digits: int) -> npt.NDArray[np.int64]:
     out = []
     for text in texts.to_pylist():
         try:
-            number = int((Decimal(text) * 10 ** digits).to_integral_value())
+            number = int((Decimal(text) * 10**digits).to_integral_value())
         except (InvalidOperation, TypeError, OverflowError, ValueError):
             raise TraceError(f"{text!r} is not a time") from None
         if not -(1 << 63) <= number < 1 << 63:

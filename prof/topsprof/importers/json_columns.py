@@ -25,24 +25,29 @@ def quote(texts: pa.Array) -> pa.Array:
 
 
 def floats(values: npt.NDArray[np.float64] | pa.Array) -> pa.Array:
-    """Each number as JSON that reads back to the same double; what JSON has no number for becomes a string."""
+    """Each number as JSON that reads back to the same double; what JSON has no number for becomes a
+    string."""
     array = pa.array(values, pa.float64())
     text = pc.cast(array, pa.string())
     odd = pc.invert(pc.is_finite(array))
     if pc.any(odd).as_py():
-        names = pc.if_else(pc.is_nan(array), '"NaN"', pc.if_else(pc.greater(array, 0), '"Infinity"', '"-Infinity"'))
+        names = pc.if_else(
+            pc.is_nan(array), '"NaN"', pc.if_else(pc.greater(array, 0), '"Infinity"', '"-Infinity"')
+        )
         text = pc.if_else(odd, names, text)
     return text
 
 
 def joined(rows: npt.NDArray[np.int64], count: int, parts: pa.Array, opening: str, closing: str) -> pa.Array:
-    """For each of `count` rows its parts, separated by commas, between brackets; null for a row without parts.
+    """For each of `count` rows its parts, separated by commas, between brackets; null for a row without
+    parts.
 
     `rows` says whose each part is and must not decrease.
     """
     offsets = np.searchsorted(rows, np.arange(count + 1)).astype(np.int64)
     lists = pa.LargeListArray.from_arrays(pa.array(offsets), parts)
     text = pc.binary_join(lists, pa.scalar(",", parts.type))
-    out = pc.binary_join_element_wise(pa.scalar(opening, parts.type), text, pa.scalar(closing, parts.type),
-                                      pa.scalar("", parts.type))
+    out = pc.binary_join_element_wise(
+        pa.scalar(opening, parts.type), text, pa.scalar(closing, parts.type), pa.scalar("", parts.type)
+    )
     return pc.if_else(pa.array(np.diff(offsets) > 0), out, pa.scalar(None, parts.type))

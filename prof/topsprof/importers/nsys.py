@@ -1,4 +1,5 @@
-"""Imports what `nsys export --type sqlite` writes, and our own sqlite export, which adds columns and tables to that.
+"""Imports what `nsys export --type sqlite` writes, and our own sqlite export, which adds columns and tables
+to that.
 
 Any table or column may be missing. Rows are fetched and turned into columns some ten thousand at a time.
 """
@@ -47,8 +48,10 @@ class NsysImporter:
             with _plain_file(source) as path, closing(_connect(path)) as database:
                 _Import(database, source, writer, options).run()
         except sqlite3.Error as error:
-            raise TraceError(f"{source.path}: not a readable SQLite database ({error}); export it again with "
-                             "'nsys export --type sqlite'") from error
+            raise TraceError(
+                f"{source.path}: not a readable SQLite database ({error}); export it again with "
+                "'nsys export --type sqlite'"
+            ) from error
 
 
 @contextmanager
@@ -80,13 +83,17 @@ def quoted(name: str) -> str:
 class _Import:
     """One import under way."""
 
-    def __init__(self, database: sqlite3.Connection, source: Source, writer: SessionWriter, options: ImportOptions) -> None:
+    def __init__(
+        self, database: sqlite3.Connection, source: Source, writer: SessionWriter, options: ImportOptions
+    ) -> None:
         self._database = database
         self._source = source
         self._writer = writer
         self._options = options
         self._tally = Tally(writer.ledger, "nsys", source, options)
-        self._tables = {row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        self._tables = {
+            row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        }
         self._string_ids, self._strings = self._string_table()
         self._threads = self._thread_map()
         self._seen: set[int] = set()  # pids
@@ -95,8 +102,10 @@ class _Import:
         known = {one.theirs for one in MAPPED} | {NVTX}
         own = {nsys.OWN_PREFIX + name.upper(): table for name, table in TABLES.items()}
         if not self._tables & (known | own.keys()):
-            raise TraceError(f"{self._source.path}: no table of nsys is in this database; export the report with "
-                             "'nsys export --type sqlite'")
+            raise TraceError(
+                f"{self._source.path}: no table of nsys is in this database; export the report with "
+                "'nsys export --type sqlite'"
+            )
         for one in MAPPED:
             if one.theirs in self._tables:
                 self._mapped(one)
@@ -122,7 +131,9 @@ class _Import:
     def _string_table(self) -> tuple[Int64s, pa.Array]:
         if "StringIds" not in self._tables:
             return np.empty(0, np.int64), pa.array([], pa.string())
-        rows = self._database.execute("SELECT id, value FROM StringIds WHERE value IS NOT NULL ORDER BY id").fetchall()
+        rows = self._database.execute(
+            "SELECT id, value FROM StringIds WHERE value IS NOT NULL ORDER BY id"
+        ).fetchall()
         return np.array([row[0] for row in rows], np.int64), pa.array([row[1] for row in rows], pa.string())
 
     def _thread_map(self) -> dict[int, tuple[int, int]]:
@@ -137,7 +148,11 @@ class _Import:
         wanted = np.asarray(array.fill_null(-1))
         place = np.minimum(np.searchsorted(self._string_ids, wanted), max(len(self._string_ids) - 1, 0))
         found = self._string_ids[place] == wanted if len(self._string_ids) else np.zeros(len(wanted), bool)
-        self._tally.repaired("undefined_string", int((~found & (wanted >= 0)).sum()), "names that StringIds lacks are left empty")
+        self._tally.repaired(
+            "undefined_string",
+            int((~found & (wanted >= 0)).sum()),
+            "names that StringIds lacks are left empty",
+        )
         return pa.DictionaryArray.from_arrays(pa.array(place.astype(np.int32), mask=~found), self._strings)
 
     def _ids(self, numbers: list[Any]) -> tuple[pa.Array, pa.Array]:
@@ -162,8 +177,11 @@ class _Import:
     def _enum(self, codes: list[Any], enumeration: Enumeration) -> pa.DictionaryArray:
         names = dict(enumeration.known)
         if enumeration.table in self._tables:
-            names |= {row[0]: row[1] for row in self._database.execute(
-                f"SELECT id, name FROM {quoted(enumeration.table)}") if row[0] not in names}
+            names |= {
+                row[0]: row[1]
+                for row in self._database.execute(f"SELECT id, name FROM {quoted(enumeration.table)}")
+                if row[0] not in names
+            }
         words = pa.array([*names.values()], pa.string())
         place = {code: i for i, code in enumerate(names)}
         array = pa.array(codes, pa.int64()).dictionary_encode()
@@ -179,13 +197,28 @@ class _Import:
             self._tally.dropped("table_without_start", 1, f"table {one.theirs}")
             return
         wanted = ["start", *(name for name in ("end", one.thread) if name in there)]
-        wanted += [name for name in {*one.columns.values(), *one.strings.values(), *(name for name, _ in one.enums.values())}
-                   if name in there]
-        own = [column.name for column in table.columns if column.name in there and column.name not in one.stated
-               and column.name not in wanted]
+        wanted += [
+            name
+            for name in {
+                *one.columns.values(),
+                *one.strings.values(),
+                *(name for name, _ in one.enums.values()),
+            }
+            if name in there
+        ]
+        own = [
+            column.name
+            for column in table.columns
+            if column.name in there and column.name not in one.stated and column.name not in wanted
+        ]
         summed = "staticSharedMemory" in there and "shared_bytes" in one.columns
         wanted += [*own, *(["staticSharedMemory"] if summed else [])]
-        if "name" in table.column_names and "name" not in one.stated and "name" not in own and "text" in there:
+        if (
+            "name" in table.column_names
+            and "name" not in one.stated
+            and "name" not in own
+            and "text" in there
+        ):
             wanted.append("text")
         for rows in self._fetch(one.theirs, wanted):
             columns = self._times(rows, table)
@@ -195,12 +228,20 @@ class _Import:
                 if one.thread == "globalTid":
                     columns["thread_id"] = thread
             columns |= {ours: rows[theirs] for ours, theirs in one.columns.items() if theirs in rows}
-            columns |= {ours: self._text(rows[theirs]) for ours, theirs in one.strings.items() if theirs in rows}
-            columns |= {ours: self._enum(rows[theirs], kind) for ours, (theirs, kind) in one.enums.items() if theirs in rows}
+            columns |= {
+                ours: self._text(rows[theirs]) for ours, theirs in one.strings.items() if theirs in rows
+            }
+            columns |= {
+                ours: self._enum(rows[theirs], kind)
+                for ours, (theirs, kind) in one.enums.items()
+                if theirs in rows
+            }
             columns |= {name: rows[name] for name in own}
             if summed and "shared_bytes" in columns:
-                columns["shared_bytes"] = pc.add(pa.array(columns["shared_bytes"], pa.int64()),
-                                                 pc.fill_null(pa.array(rows["staticSharedMemory"], pa.int64()), 0))
+                columns["shared_bytes"] = pc.add(
+                    pa.array(columns["shared_bytes"], pa.int64()),
+                    pc.fill_null(pa.array(rows["staticSharedMemory"], pa.int64()), 0),
+                )
             self._name(one.ours, columns)
             self._put(table, columns)
 
@@ -214,9 +255,13 @@ class _Import:
         kind = {"memcpy": "copy_kind", "sync": "sync_kind"}.get(ours)
         word = {"memcpy": "Memcpy", "memset": "Memset", "graph": "Graph", "sync": "Sync"}.get(ours, ours)
         if kind in columns and ours == "memcpy":
-            columns["name"] = pc.binary_join_element_wise(word, columns[kind].dictionary_decode().fill_null("?"), " ")
+            columns["name"] = pc.binary_join_element_wise(
+                word, columns[kind].dictionary_decode().fill_null("?"), " "
+            )
         else:
-            columns["name"] = pc.coalesce(columns[kind].dictionary_decode(), pa.scalar(word)) if kind in columns else word
+            columns["name"] = (
+                pc.coalesce(columns[kind].dictionary_decode(), pa.scalar(word)) if kind in columns else word
+            )
 
     def _nvtx(self) -> None:
         there = self._columns(NVTX)
@@ -224,20 +269,51 @@ class _Import:
             self._tally.dropped("table_without_start", 1, f"table {NVTX}")
             return
         domains, categories = self._nvtx_names(there)
-        used = [name for name in ("start", "end", "eventType", "category", "color", "text", "textId", "globalTid", "endGlobalTid",
-                                  "domainId", "jsonText", "uint64Value", "int64Value", "doubleValue", "uint32Value", "int32Value",
-                                  "floatValue") if name in there]
-        own = [column.name for column in TABLES["tx"].columns if column.name in there and column.name not in used
-               and column.name not in ("start_ns", "duration_ns", "style", "domain")]
+        used = [
+            name
+            for name in (
+                "start",
+                "end",
+                "eventType",
+                "category",
+                "color",
+                "text",
+                "textId",
+                "globalTid",
+                "endGlobalTid",
+                "domainId",
+                "jsonText",
+                "uint64Value",
+                "int64Value",
+                "doubleValue",
+                "uint32Value",
+                "int32Value",
+                "floatValue",
+            )
+            if name in there
+        ]
+        own = [
+            column.name
+            for column in TABLES["tx"].columns
+            if column.name in there
+            and column.name not in used
+            and column.name not in ("start_ns", "duration_ns", "style", "domain")
+        ]
         kinds = ", ".join(map(str, nsys.STYLES))
-        other = self._database.execute(f"SELECT count(*) FROM {NVTX} WHERE eventType NOT IN ({kinds}, {nsys.CATEGORY}, {nsys.DOMAIN})")
+        other = self._database.execute(
+            f"SELECT count(*) FROM {NVTX} WHERE eventType NOT IN ({kinds}, {nsys.CATEGORY}, {nsys.DOMAIN})"
+        )
         self._tally.unsupported("nvtx_event_type", other.fetchone()[0], "resources, names and domains' ends")
         for rows in self._fetch(NVTX, used + own, f"WHERE eventType IN ({kinds})"):
             columns = self._times(rows, TABLES["tx"])
             columns |= {name: rows[name] for name in own}
             n = len(rows["start"])
             text = pa.array(rows["text"], pa.string()) if "text" in rows else pa.nulls(n, pa.string())
-            columns["name"] = pc.coalesce(text, self._text(rows["textId"]).dictionary_decode()) if "textId" in rows else text
+            columns["name"] = (
+                pc.coalesce(text, self._text(rows["textId"]).dictionary_decode())
+                if "textId" in rows
+                else text
+            )
             columns["style"] = [nsys.STYLES[kind] for kind in rows["eventType"]]
             if "globalTid" in rows:
                 columns["process_id"], columns["thread_id"] = self._ids(rows["globalTid"])
@@ -249,8 +325,10 @@ class _Import:
             domain = rows.get("domainId", [None] * n)
             columns["domain"] = [domains.get(one) for one in domain]
             if "category" in rows:
-                columns["category"] = [None if two is None else categories.get((one, two), str(two) if two else None)
-                                       for one, two in zip(domain, rows["category"], strict=True)]
+                columns["category"] = [
+                    None if two is None else categories.get((one, two), str(two) if two else None)
+                    for one, two in zip(domain, rows["category"], strict=True)
+                ]
             columns["payload"] = self._payload(rows, n)
             self._put(TABLES["tx"], columns)
 
@@ -259,15 +337,29 @@ class _Import:
         if not {"domainId", "category"} <= set(there):
             return {}, {}
         text = ", ".join(name if name in there else "NULL" for name in ("text", "textId"))
-        rows = self._database.execute(f"SELECT eventType, domainId, category, {text} FROM {NVTX} "
-                                      f"WHERE eventType IN ({nsys.CATEGORY}, {nsys.DOMAIN})").fetchall()
-        named = [(*row[:3], row[3] if row[3] is not None else self._text([row[4]]).to_pylist()[0]) for row in rows]
-        return ({row[1]: row[3] for row in named if row[0] == nsys.DOMAIN and row[3] is not None},
-                {(row[1], row[2]): row[3] for row in named if row[0] == nsys.CATEGORY and row[3] is not None})
+        rows = self._database.execute(
+            f"SELECT eventType, domainId, category, {text} FROM {NVTX} "
+            f"WHERE eventType IN ({nsys.CATEGORY}, {nsys.DOMAIN})"
+        ).fetchall()
+        named = [
+            (*row[:3], row[3] if row[3] is not None else self._text([row[4]]).to_pylist()[0]) for row in rows
+        ]
+        return (
+            {row[1]: row[3] for row in named if row[0] == nsys.DOMAIN and row[3] is not None},
+            {(row[1], row[2]): row[3] for row in named if row[0] == nsys.CATEGORY and row[3] is not None},
+        )
 
     def _payload(self, rows: dict[str, list[Any]], n: int) -> pa.Array:
         out = pa.nulls(n, pa.string())
-        for name in ("jsonText", "uint64Value", "int64Value", "doubleValue", "uint32Value", "int32Value", "floatValue"):
+        for name in (
+            "jsonText",
+            "uint64Value",
+            "int64Value",
+            "doubleValue",
+            "uint32Value",
+            "int32Value",
+            "floatValue",
+        ):
             if name in rows and any(value is not None for value in rows[name]):
                 values = pa.array(rows[name], pa.float64() if name in ("doubleValue", "floatValue") else None)
                 out = pc.coalesce(out, values.cast(pa.string()))
@@ -280,7 +372,10 @@ class _Import:
             columns: dict[str, Any] = dict(rows)
             for key in ("process_id", "parent_id") if table.name == "process" else ("process_id",):
                 if key in columns:
-                    columns[key] = pa.array([None if one is None else self._options.process_id(one) for one in columns[key]], pa.int64())
+                    columns[key] = pa.array(
+                        [None if one is None else self._options.process_id(one) for one in columns[key]],
+                        pa.int64(),
+                    )
             if table.kind is Kind.PLAIN:
                 self._writer.append(table.name, _booleans(table, columns))
             else:
@@ -295,16 +390,28 @@ class _Import:
         return columns
 
     def _put(self, table: Table, columns: dict[str, Any]) -> None:
-        start = pa.array(columns["start_ns"], pa.int64()) if not isinstance(columns["start_ns"], pa.Array) else columns["start_ns"]
+        start = (
+            pa.array(columns["start_ns"], pa.int64())
+            if not isinstance(columns["start_ns"], pa.Array)
+            else columns["start_ns"]
+        )
         self._tally.read(len(start))
         if start.null_count:
             self._tally.dropped("row_without_start", start.null_count, f"in {table.name}")
-            whole = pa.table({name: value if isinstance(value, (pa.Array, list)) else pa.repeat(value, len(start))
-                              for name, value in columns.items()}).filter(start.is_valid())
+            whole = pa.table(
+                {
+                    name: value if isinstance(value, (pa.Array, list)) else pa.repeat(value, len(start))
+                    for name, value in columns.items()
+                }
+            ).filter(start.is_valid())
             columns = {name: whole[name] for name in whole.column_names}
         if table.kind is Kind.INTERVAL:
             duration = columns["duration_ns"]
-            duration = duration if isinstance(duration, (pa.Array, pa.ChunkedArray)) else pa.array(duration, pa.int64())
+            duration = (
+                duration
+                if isinstance(duration, (pa.Array, pa.ChunkedArray))
+                else pa.array(duration, pa.int64())
+            )
             negative = pc.sum(pc.less(duration, 0)).as_py() or 0
             self._tally.repaired("ends_before_it_starts", negative, "their length is 0")
             if negative:
@@ -323,19 +430,39 @@ class _Import:
         if processes and nsys.OWN_PREFIX + "PROCESS" not in own:
             pids = sorted(pid for pid in processes if pid is not None)
             names = [processes[pid] for pid in pids]
-            self._writer.append("process", {"process_id": [self._options.process_id(pid) for pid in pids], "pid": pids,
-                                            "name": pa.array([name and Path(str(name)).name for name in names], pa.string())})
+            self._writer.append(
+                "process",
+                {
+                    "process_id": [self._options.process_id(pid) for pid in pids],
+                    "pid": pids,
+                    "name": pa.array([name and Path(str(name)).name for name in names], pa.string()),
+                },
+            )
         if "ThreadNames" in self._tables and nsys.OWN_PREFIX + "THREAD" not in own:
             rows = self._database.execute("SELECT globalTid, nameId FROM ThreadNames").fetchall()
             if rows:
                 process, thread = self._ids([row[0] for row in rows])
-                self._writer.append("thread", {"process_id": process, "thread_id": thread, "name": self._text([row[1] for row in rows])})
+                self._writer.append(
+                    "thread",
+                    {
+                        "process_id": process,
+                        "thread_id": thread,
+                        "name": self._text([row[1] for row in rows]),
+                    },
+                )
         if "TARGET_INFO_GPU" in self._tables and nsys.OWN_PREFIX + "DEVICE" not in own:
             there = self._columns("TARGET_INFO_GPU")
             if {"id", "name"} <= set(there):
                 rows = self._database.execute("SELECT id, name FROM TARGET_INFO_GPU").fetchall()
                 if rows:
-                    self._writer.append("device", {"device_id": [row[0] for row in rows], "name": [row[1] for row in rows], "kind": "gpu"})
+                    self._writer.append(
+                        "device",
+                        {
+                            "device_id": [row[0] for row in rows],
+                            "name": [row[1] for row in rows],
+                            "kind": "gpu",
+                        },
+                    )
 
 
 def _booleans(table: Table, columns: dict[str, Any]) -> dict[str, Any]:

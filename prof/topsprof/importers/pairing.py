@@ -12,7 +12,8 @@ Int64s = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Rows of the events that were given: matched ones side by side, begins still open, ends that nothing began."""
+    """Rows of the events that were given: matched ones side by side, begins still open, ends that nothing
+    began."""
 
     begin: Int64s
     end: Int64s
@@ -55,4 +56,5 @@ def _stray(number: Int64s, step: Int64s) -> npt.NDArray[np.bool_]:
     level = total - np.repeat(before, sizes) + floor
     low = np.minimum.accumulate(np.minimum(level, floor))
     earlier = np.concatenate(([0], low[:-1]))
-    return level < np.minimum(earlier, floor)
+    stray: npt.NDArray[np.bool_] = level < np.minimum(earlier, floor)
+    return stray

@@ -1,7 +1,8 @@
-"""Imports Perfetto protobuf traces: track events (slices, instants, counters), flows, and the names of tracks.
+"""Imports Perfetto protobuf traces: track events (slices, instants, counters), flows, and the names of
+tracks.
 
-The file is read in stretches of whole packets, each decoded as columns; begins without an end are carried over to the
-next stretch. Kernel scheduling, samples and heap profiles are counted as unsupported.
+The file is read in stretches of whole packets, each decoded as columns; begins without an end are carried
+over to the next stretch. Kernel scheduling, samples and heap profiles are counted as unsupported.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from tops_kit.errors import TraceError
 from topsprof import interchange
 from topsprof.importers import perfetto_events, perfetto_rows
 from topsprof.importers.base import ImportOptions, Source, Tally
+from topsprof.importers.pairing import pair
 from topsprof.importers.perfetto_annotations import Annotations
 from topsprof.importers.perfetto_counters import CounterRows
 from topsprof.importers.perfetto_events import BEGIN, COMPLETE, END, Events, Stretch
 from topsprof.importers.perfetto_flows import FlowLinks
 from topsprof.importers.perfetto_packets import DESCRIPTOR, PROCESS_TREE, PacketReader, inflated
-from topsprof.importers.pairing import pair
 from topsprof.importers.perfetto_tracks import Tracks
 from topsprof.importers.wire import LENGTH, Bytes, Int64s, fields, split
 
@@ -49,11 +50,18 @@ class PerfettoImporter:
         if not len(starts):
             return path.name.removesuffix(".gz").removesuffix(".zst").endswith(self.suffixes)
         found = fields(buffer, starts, ends)
-        return after >= 0 and not found.damaged and bool((found.field < _HIGHEST_FIELD).all()) and len(found.row) > 0
+        return (
+            after >= 0
+            and not found.damaged
+            and bool((found.field < _HIGHEST_FIELD).all())
+            and len(found.row) > 0
+        )
 
     def run(self, source: Source, writer: SessionWriter, options: ImportOptions) -> None:
         reading = _Import(writer, options, Tally(writer.ledger, self.name, source, options))
-        for buffer, starts, ends in stretches(source, reading.tally, min(STRETCH_BYTES, options.memory_bytes // 16)):
+        for buffer, starts, ends in stretches(
+            source, reading.tally, min(STRETCH_BYTES, options.memory_bytes // 16)
+        ):
             reading.take(buffer, starts, ends)
         if not reading.packets:
             raise TraceError(f"{source.path}: no Perfetto packet can be read; check that the file is whole")
@@ -68,12 +76,18 @@ def stretches(source: Source, tally: Tally, size: int) -> Iterator[tuple[Bytes, 
             piece = stream.read(max(size, len(rest)))
             data = rest + piece
             buffer = np.frombuffer(data, np.uint8)
-            starts, ends, after = split(buffer, 0, len(buffer), 1) if data else (np.empty(0, np.int64),) * 2 + (0,)
+            starts, ends, after = (
+                split(buffer, 0, len(buffer), 1) if data else (np.empty(0, np.int64),) * 2 + (0,)
+            )
             if len(starts):
                 yield buffer, starts, ends
             if after < 0:
-                tally.dropped("no_packet", 1, f"no packet can begin {len(data) + after + 1} bytes before the place that was "
-                                              "read to; what follows is left out")
+                tally.dropped(
+                    "no_packet",
+                    1,
+                    f"no packet can begin {len(data) + after + 1} bytes before the place that was "
+                    "read to; what follows is left out",
+                )
                 return
             rest = data[after:]
             if not piece:
@@ -148,13 +162,16 @@ class _Import:
         still = paired[pairs.open]
         self._open, self._open_notes = events.take(still), _of(notes, still, len(events))
 
-    def _write(self, events: Events, duration: Int64s, rows: Int64s, notes: Annotations, finished: bool) -> None:
+    def _write(
+        self, events: Events, duration: Int64s, rows: Int64s, notes: Annotations, finished: bool
+    ) -> None:
         part = events.take(rows)
         if not len(part):
             return
         state = np.full(len(part), finished)
-        for table, columns in perfetto_rows.slices(part, duration[rows], state, _of(notes, rows, len(events)),
-                                                   self._reader.pool, self._places):
+        for table, columns in perfetto_rows.slices(
+            part, duration[rows], state, _of(notes, rows, len(events)), self._reader.pool, places=self._places
+        ):
             if "args" in columns and isinstance(columns["args"], pa.Array):
                 columns["args"] = columns["args"].cast(pa.string())
             self._writer.append(table, columns)
@@ -173,20 +190,32 @@ class _Import:
         if processes:
             table = pa.Table.from_pylist(processes)
             keys = [self._options.process_id(one["pid"]) for one in processes]
-            parents = [None if one["parent_id"] is None else self._options.process_id(one["parent_id"]) for one in processes]
+            parents = [
+                None if one["parent_id"] is None else self._options.process_id(one["parent_id"])
+                for one in processes
+            ]
             columns = {name: table[name] for name in ("pid", "name", "labels", "command", "sort_index")}
             if self._options.rank is not None:
                 columns["rank"] = pa.array([self._options.rank] * len(keys))
-            self._writer.append("process", {**columns, "process_id": keys, "parent_id": pa.array(parents, pa.int64())})
+            self._writer.append(
+                "process", {**columns, "process_id": keys, "parent_id": pa.array(parents, pa.int64())}
+            )
         named = {(one["pid"], one["thread_id"]) for one in threads}
-        threads += [{"pid": pid, "thread_id": tid, "name": name, "sort_index": None}
-                    for (pid, tid), name in self._places.used_names.items()
-                    if name and (pid, tid) not in named and not name.startswith(interchange.PREFIX)]
+        threads += [
+            {"pid": pid, "thread_id": tid, "name": name, "sort_index": None}
+            for (pid, tid), name in self._places.used_names.items()
+            if name and (pid, tid) not in named and not name.startswith(interchange.PREFIX)
+        ]
         if threads:
-            self._writer.append("thread", {
-                "process_id": [self._options.process_id(one["pid"]) for one in threads],
-                "thread_id": [one["thread_id"] for one in threads], "name": [one["name"] for one in threads],
-                "sort_index": pa.array([one["sort_index"] for one in threads], pa.int64())})
+            self._writer.append(
+                "thread",
+                {
+                    "process_id": [self._options.process_id(one["pid"]) for one in threads],
+                    "thread_id": [one["thread_id"] for one in threads],
+                    "name": [one["name"] for one in threads],
+                    "sort_index": pa.array([one["sort_index"] for one in threads], pa.int64()),
+                },
+            )
 
 
 def _of(notes: Annotations, rows: Int64s, count: int) -> Annotations:

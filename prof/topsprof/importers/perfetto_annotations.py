@@ -42,7 +42,11 @@ class Annotations:
     def take(self, index: npt.NDArray[Any]) -> Annotations:
         if len(index) == len(self) and bool((np.diff(index) == 1).all()):
             return self
-        text = pa.nulls(len(index), self.text.type) if self.text.null_count == len(self.text) else self.text.take(pa.array(index))
+        text = (
+            pa.nulls(len(index), self.text.type)
+            if self.text.null_count == len(self.text)
+            else self.text.take(pa.array(index))
+        )
         return Annotations(self.event[index], self.name[index], self.kind[index], self.bits[index], text)
 
     def moved(self, event: Int64s) -> Annotations:
@@ -56,18 +60,29 @@ class Annotations:
     @staticmethod
     def empty() -> Annotations:
         none = np.empty(0, np.int64)
-        return Annotations(none, none.astype(np.int32), none.astype(np.uint8), none, pa.array([], pa.large_string()))
+        return Annotations(
+            none, none.astype(np.int32), none.astype(np.uint8), none, pa.array([], pa.large_string())
+        )
 
     @staticmethod
     def concat(parts: list[Annotations]) -> Annotations:
         parts = [part for part in parts if len(part)] or [Annotations.empty()]
-        return Annotations(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("event", "name", "kind", "bits")),
-                           pa.concat_arrays([part.text for part in parts]))
+        return Annotations(
+            np.concatenate([part.event for part in parts]),
+            np.concatenate([part.name for part in parts]),
+            np.concatenate([part.kind for part in parts]),
+            np.concatenate([part.bits for part in parts]),
+            pa.concat_arrays([part.text for part in parts]),
+        )
 
     def values(self) -> pa.Array:
         """Each value as JSON text."""
         numbers = pc.cast(pa.array(self.bits), pa.large_string())
-        out = pc.if_else(pa.array(self.kind == TEXT), quote(self.text), pc.if_else(pa.array(self.kind == JSON), self.text, numbers))
+        out = pc.if_else(
+            pa.array(self.kind == TEXT),
+            quote(self.text),
+            pc.if_else(pa.array(self.kind == JSON), self.text, numbers),
+        )
         for kind, make in ((UNSIGNED, _unsigned), (DOUBLE, _double), (BOOLEAN, _boolean)):
             here = self.kind == kind
             if here.any():
@@ -90,11 +105,23 @@ def _double(bits: Int64s) -> pa.Array:
 
 
 def _boolean(bits: Int64s) -> pa.Array:
-    return pc.if_else(pa.array(bits != 0), pa.scalar("true", pa.large_string()), pa.scalar("false", pa.large_string()))
+    return pc.if_else(
+        pa.array(bits != 0), pa.scalar("true", pa.large_string()), pa.scalar("false", pa.large_string())
+    )
 
 
-def decode(buffer: Bytes, event: Int64s, starts: Int64s, ends: Int64s, generation: Int64s, pool: Pool, names: Interned,
-           strings: Interned, depth: int = 0) -> Annotations:
+def decode(
+    buffer: Bytes,
+    event: Int64s,
+    starts: Int64s,
+    ends: Int64s,
+    generation: Int64s,
+    *,
+    pool: Pool,
+    names: Interned,
+    strings: Interned,
+    depth: int = 0,
+) -> Annotations:
     """Read DebugAnnotation messages. `event` and `generation` have one entry a message; see `Annotations`."""
     n = len(starts)
     found = fields(buffer, starts, ends)
@@ -125,7 +152,12 @@ def decode(buffer: Bytes, event: Int64s, starts: Int64s, ends: Int64s, generatio
     iid, has = found.scalar(n, 17)
     if has.any():
         kind[has] = TEXT
-        text = pool.array(strings.lookup(generation[has], iid[has])).dictionary_decode().cast(pa.large_string()).fill_null("")
+        text = (
+            pool.array(strings.lookup(generation[has], iid[has]))
+            .dictionary_decode()
+            .cast(pa.large_string())
+            .fill_null("")
+        )
         parts.append((np.flatnonzero(has), text))
     for number, opening, closing in ((11, "{", "}"), (12, "[", "]")):
         inner = found.where(number, LENGTH)
@@ -134,15 +166,29 @@ def decode(buffer: Bytes, event: Int64s, starts: Int64s, ends: Int64s, generatio
         if depth >= _DEPTH:
             unsupported += len(inner.row)
             continue
-        child = decode(buffer, inner.row, inner.start, inner.end, generation[inner.row], pool, names, strings, depth + 1)
+        child = decode(
+            buffer,
+            inner.row,
+            inner.start,
+            inner.end,
+            generation[inner.row],
+            pool=pool,
+            names=names,
+            strings=strings,
+            depth=depth + 1,
+        )
         unsupported += child.unsupported
         repaired += child.repaired
         members = child.values() if number == 12 else None
-        text = child.objects(n, pool) if members is None else joined(child.event, n, members, opening, closing)
+        text = (
+            child.objects(n, pool) if members is None else joined(child.event, n, members, opening, closing)
+        )
         rows = np.unique(inner.row)
         kind[rows] = JSON
         parts.append((rows, text.take(pa.array(rows))))
-    unsupported += int(np.isin(found.field, (8, 14)).sum())  # nested_value of old Chrome, messages of other protos
+    unsupported += int(
+        np.isin(found.field, (8, 14)).sum()
+    )  # nested_value of old Chrome, messages of other protos
     return Annotations(event, name, kind, bits, _gathered(n, parts), unsupported, repaired)
 
 

@@ -1,7 +1,7 @@
 """Clocks of a Perfetto trace: from each packet's time stamp to ns of the trace's own clock.
 
-A snapshot gives the same moment in several clocks. Clocks 64-127 belong to a sequence, and may be incremental: then a
-stamp is a difference to the one before on the sequence.
+A snapshot gives the same moment in several clocks. Clocks 64-127 belong to a sequence, and may be
+incremental: then a stamp is a difference to the one before on the sequence.
 """
 
 from __future__ import annotations
@@ -46,11 +46,15 @@ class Clocks:
         self.snapshots.append(values)
 
     def to_trace(self, ns: Int64s, key: Key) -> Int64s | None:
-        """Readings of a clock in the trace's clock, by the latest snapshot before each; None when no snapshot relates them."""
+        """Readings of a clock in the trace's clock, by the latest snapshot before each; None when no snapshot
+        relates them."""
         if key == (0, self.primary):
             return ns
-        pairs = [(shot[key].ns, shot[0, self.primary].ns) for shot in self.snapshots
-                 if key in shot and (0, self.primary) in shot]
+        pairs = [
+            (shot[key].ns, shot[0, self.primary].ns)
+            for shot in self.snapshots
+            if key in shot and (0, self.primary) in shot
+        ]
         if not pairs:
             return self._by_another(ns, key)
         ours, theirs = (np.array(column, np.int64) for column in zip(*sorted(pairs), strict=True))

@@ -23,7 +23,9 @@ class CounterRows:
         self._tracks = tracks
         self._places = places
         self._pool = pool
-        self._standing: dict[tuple[int, int], float] = {}  # (track, generation of the sequence's state) -> value
+        self._standing: dict[
+            tuple[int, int], float
+        ] = {}  # (track, generation of the sequence's state) -> value
 
     def columns(self, stretch: Stretch) -> Iterator[dict[str, Any]]:
         """Columns of table counter; nothing when the stretch has no counter."""
@@ -35,20 +37,28 @@ class CounterRows:
             track = self._tracks.tracks.get(uuid)
             if track is not None and track.incremental:
                 self._accumulate(uuid, np.flatnonzero(counters.track == uuid), counters.generation, value)
-        columns = perfetto_rows.counter_columns(counters.time_ns, counters.track, value, self._tracks, self._pool, self._places)
+        columns = perfetto_rows.counter_columns(
+            counters.time_ns, counters.track, value, self._tracks, self._pool, places=self._places
+        )
         noted = stretch.annotations.event >= len(stretch.events)
         if noted.any():
             notes = stretch.annotations.take(np.flatnonzero(noted))
             order = np.argsort(counters.event, kind="stable")
             place = np.searchsorted(counters.event[order], notes.event)
-            columns |= perfetto_rows.arguments(TABLES["counter"], notes.moved(order[place]), len(value), self._pool,
-                                               ("process_id",))
+            columns |= perfetto_rows.arguments(
+                TABLES["counter"], notes.moved(order[place]), len(value), self._pool, ("process_id",)
+            )
             if "args" in columns:
                 columns["args"] = columns["args"].cast(pa.string())
         yield columns
 
-    def _accumulate(self, uuid: int, rows: npt.NDArray[np.int64], generation: npt.NDArray[np.int64],
-                    value: npt.NDArray[np.float64]) -> None:
+    def _accumulate(
+        self,
+        uuid: int,
+        rows: npt.NDArray[np.int64],
+        generation: npt.NDArray[np.int64],
+        value: npt.NDArray[np.float64],
+    ) -> None:
         """Turn differences into values; a cleared state begins at zero again."""
         for part in np.split(rows, np.flatnonzero(np.diff(generation[rows])) + 1):
             key = uuid, int(generation[part[0]])

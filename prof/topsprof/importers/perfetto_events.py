@@ -1,4 +1,5 @@
-"""Track events of a Perfetto trace as columns: one row an event, its counters, flows and annotations beside it."""
+"""Track events of a Perfetto trace as columns: one row an event, its counters, flows and annotations beside
+it."""
 
 from __future__ import annotations
 
@@ -19,13 +20,27 @@ if TYPE_CHECKING:
     from topsprof.importers.base import Tally
     from topsprof.importers.perfetto_packets import PacketReader, Packets
 
-BEGIN, END, INSTANT, COUNTER, COMPLETE = 1, 2, 3, 4, 100  # COMPLETE: a begin that brings its duration (Chrome's X)
-_LEGACY = {ord("B"): BEGIN, ord("E"): END, ord("I"): INSTANT, ord("i"): INSTANT, ord("R"): INSTANT, ord("X"): COMPLETE}
+BEGIN, END, INSTANT, COUNTER, COMPLETE = (
+    1,
+    2,
+    3,
+    4,
+    100,
+)  # COMPLETE: a begin that brings its duration (Chrome's X)
+_LEGACY = {
+    ord("B"): BEGIN,
+    ord("E"): END,
+    ord("I"): INSTANT,
+    ord("i"): INSTANT,
+    ord("R"): INSTANT,
+    ord("X"): COMPLETE,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """Slices and instants of one stretch. `track` is an uuid; `name` and `category` are numbers in the pool."""
+    """Slices and instants of one stretch. `track` is an uuid; `name` and `category` are numbers in the
+    pool."""
 
     time_ns: Int64s
     type: npt.NDArray[np.uint8]
@@ -38,17 +53,32 @@ class Events:
         return len(self.time_ns)
 
     def take(self, index: npt.NDArray[Any]) -> Events:
-        return Events(self.time_ns[index], self.type[index], self.track[index], self.name[index], self.category[index],
-                      self.duration_ns[index])
+        return Events(
+            self.time_ns[index],
+            self.type[index],
+            self.track[index],
+            self.name[index],
+            self.category[index],
+            self.duration_ns[index],
+        )
 
     @staticmethod
     def concat(one: Events, other: Events) -> Events:
-        return Events(*(np.concatenate((getattr(one, name), getattr(other, name))) for name in Events.__slots__))
+        return Events(
+            *(np.concatenate((getattr(one, name), getattr(other, name))) for name in Events.__slots__)
+        )
 
     @staticmethod
     def empty() -> Events:
         none = np.empty(0, np.int64)
-        return Events(none, none.astype(np.uint8), none.astype(np.uint64), none.astype(np.int32), none.astype(np.int32), none)
+        return Events(
+            none,
+            none.astype(np.uint8),
+            none.astype(np.uint64),
+            none.astype(np.int32),
+            none.astype(np.int32),
+            none,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +103,8 @@ class Flows:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """All track events of one stretch of a trace. `annotations` and `flows` point at rows of `events`, or, for counters,
-    at rows after them."""
+    """All track events of one stretch of a trace. `annotations` and `flows` point at rows of `events`, or,
+    for counters, at rows after them."""
 
     events: Events
     counters: Counters
@@ -86,7 +116,9 @@ def read(reader: PacketReader, packets: Packets, tally: Tally) -> Stretch:
     """The track events of those packets. What can't be kept is counted."""
     spans = packets.fields.where(11, LENGTH)
     untimed = ~packets.timed[spans.row]
-    tally.unsupported("event_without_timestamp", int(untimed.sum()), "events timed by a thread's descriptor (before 2020)")
+    tally.unsupported(
+        "event_without_timestamp", int(untimed.sum()), "events timed by a thread's descriptor (before 2020)"
+    )
     spans = spans.take(np.flatnonzero(packets.usable[spans.row] & ~untimed))
     n = len(spans.row)
     tally.read(n)
@@ -102,7 +134,9 @@ def read(reader: PacketReader, packets: Packets, tally: Tally) -> Stretch:
     name = np.full(n, NONE, np.int32)
     name[has] = reader.names.lookup(generation[has], iid[has])
     undefined = int((name[has] == NONE).sum())
-    tally.repaired("undefined_name", undefined, "an interned name that the trace does not define is left empty")
+    tally.repaired(
+        "undefined_name", undefined, "an interned name that the trace does not define is left empty"
+    )
     start, end, has = found.span(n, 23)
     if has.any():
         inline, bad = texts(buffer, start[has], end[has])
@@ -111,19 +145,31 @@ def read(reader: PacketReader, packets: Packets, tally: Tally) -> Stretch:
     category = _categories(reader, buffer, found, generation)
     duration = np.zeros(n, np.int64)
     if (found.field == 6).any():
-        time_ns, name, duration, type_ = _legacy(reader, buffer, found, generation, time_ns, name, type_)
+        name, duration, type_ = _legacy(reader, buffer, found, generation, name=name, type_=type_)
 
     notes = found.where(4, LENGTH)
-    annotations = perfetto_annotations.decode(buffer, notes.row, notes.start, notes.end, generation[notes.row], reader.pool,
-                                              reader.keys, reader.strings)
+    annotations = perfetto_annotations.decode(
+        buffer,
+        notes.row,
+        notes.start,
+        notes.end,
+        generation[notes.row],
+        pool=reader.pool,
+        names=reader.keys,
+        strings=reader.strings,
+    )
     tally.unsupported("annotation", annotations.unsupported, "messages nested in debug annotations")
     tally.repaired("damaged_annotation", annotations.repaired)
 
     kept = np.isin(type_, (BEGIN, END, INSTANT, COMPLETE))
     counting = type_ == COUNTER
-    tally.unsupported("event_type", int((~kept & ~counting).sum()), "async, object and memory phases of old Chrome, states")
+    tally.unsupported(
+        "event_type", int((~kept & ~counting).sum()), "async, object and memory phases of old Chrome, states"
+    )
     events = Events(time_ns, type_, track.astype(np.uint64), name, category, duration)
-    counters = _counters(packets, buffer, found, spans, events, counting, generation, tally)
+    counters = _counters(
+        packets, buffer, found, spans, events, counting=counting, generation=generation, tally=tally
+    )
     flows = _flows(buffer, found)
     # Events that are slices or instants first, then those that are counters.
     order = np.concatenate((np.flatnonzero(kept), np.flatnonzero(counting)))
@@ -134,10 +180,14 @@ def read(reader: PacketReader, packets: Packets, tally: Tally) -> Stretch:
     tally.unsupported("flow_of_counter", int((~flow_kept).sum()))
     flows = Flows(place[flows.event[flow_kept]], flows.flow[flow_kept], flows.ends[flow_kept])
     counters = replace(counters, event=np.where(counting[counters.event], place[counters.event], -1))
-    return Stretch(events.take(np.flatnonzero(kept)), counters, flows, annotations.moved(place[annotations.event]))
+    return Stretch(
+        events.take(np.flatnonzero(kept)), counters, flows, annotations.moved(place[annotations.event])
+    )
 
 
-def _categories(reader: PacketReader, buffer: Bytes, found: Fields, generation: Int64s) -> npt.NDArray[np.int32]:
+def _categories(
+    reader: PacketReader, buffer: Bytes, found: Fields, generation: Int64s
+) -> npt.NDArray[np.int32]:
     """The category of each event; several are joined by commas."""
     n = len(generation)
     row, iid = repeated(buffer, found.where(3))
@@ -163,8 +213,15 @@ def _categories(reader: PacketReader, buffer: Bytes, found: Fields, generation: 
     return out
 
 
-def _legacy(reader: PacketReader, buffer: Bytes, found: Fields, generation: Int64s, time_ns: Int64s,
-            name: npt.NDArray[np.int32], type_: npt.NDArray[np.uint8]) -> tuple[Any, Any, Any, Any]:
+def _legacy(
+    reader: PacketReader,
+    buffer: Bytes,
+    found: Fields,
+    generation: Int64s,
+    *,
+    name: npt.NDArray[np.int32],
+    type_: npt.NDArray[np.uint8],
+) -> tuple[Any, Any, Any]:
     """Events that carry a phase of Chrome's JSON instead of a type."""
     n = len(generation)
     spans = found.where(6, LENGTH)
@@ -182,11 +239,20 @@ def _legacy(reader: PacketReader, buffer: Bytes, found: Fields, generation: Int6
     iid, has = inner.scalar(m, 1)
     has &= name[spans.row] == NONE
     name[spans.row[has]] = reader.names.lookup(generation[spans.row[has]], iid[has])
-    return time_ns, name, duration, type_
+    return name, duration, type_
 
 
-def _counters(packets: Packets, buffer: Bytes, found: Fields, spans: Fields, events: Events, counting: npt.NDArray[np.bool_],
-              generation: Int64s, tally: Tally) -> Counters:
+def _counters(
+    packets: Packets,
+    buffer: Bytes,
+    found: Fields,
+    spans: Fields,
+    events: Events,
+    *,
+    counting: npt.NDArray[np.bool_],
+    generation: Int64s,
+    tally: Tally,
+) -> Counters:
     """Values of counter events, and the extra ones that any event may carry."""
     n = len(spans.row)
     whole, _ = found.scalar(n, 30)
@@ -199,19 +265,37 @@ def _counters(packets: Packets, buffer: Bytes, found: Fields, spans: Fields, eve
         row, raw = repeated(buffer, found.where(values_field), packed_fixed=is_real)
         if not len(row):
             continue
-        uuid, known = _extra_tracks(packets, buffer, found, spans, row, tracks_field, is_real)
+        uuid, known = _extra_tracks(
+            packets, buffer, found, spans, row, tracks_field=tracks_field, is_real=is_real
+        )
         tally.dropped("extra_counter_without_track", int((~known).sum()))
         rows.append(row[known])
         tracks.append(uuid[known])
-        values.append(raw.view(np.float64)[known] if is_real else raw.view(np.int64)[known].astype(np.float64))
+        values.append(
+            raw.view(np.float64)[known] if is_real else raw.view(np.int64)[known].astype(np.float64)
+        )
     row = np.concatenate(rows)
     order = np.argsort(row, kind="stable")
     row = row[order]
-    return Counters(events.time_ns[row], np.concatenate(tracks)[order], np.concatenate(values)[order], generation[row], row)
+    return Counters(
+        events.time_ns[row],
+        np.concatenate(tracks)[order],
+        np.concatenate(values)[order],
+        generation[row],
+        row,
+    )
 
 
-def _extra_tracks(packets: Packets, buffer: Bytes, found: Fields, spans: Fields, row: Int64s, tracks_field: int,
-                  is_real: bool) -> tuple[Uint64s, npt.NDArray[np.bool_]]:
+def _extra_tracks(
+    packets: Packets,
+    buffer: Bytes,
+    found: Fields,
+    spans: Fields,
+    row: Int64s,
+    *,
+    tracks_field: int,
+    is_real: bool,
+) -> tuple[Uint64s, npt.NDArray[np.bool_]]:
     """The track of each extra value: the k-th that its event names, else the k-th default of its sequence."""
     place = np.arange(len(row)) - np.searchsorted(row, row)
     named_row, named = repeated(buffer, found.where(tracks_field))
@@ -224,7 +308,12 @@ def _extra_tracks(packets: Packets, buffer: Bytes, found: Fields, spans: Fields,
     sequence = packets.sequence[spans.row[row]]
     for number in np.unique(sequence[~own & (count == 0)]).tolist():
         defaults = np.array(packets.extra_counters[number][is_real] or [0], np.uint64)
-        mine = (sequence == number) & ~own & (count == 0) & (place < len(packets.extra_counters[number][is_real]))
+        mine = (
+            (sequence == number)
+            & ~own
+            & (count == 0)
+            & (place < len(packets.extra_counters[number][is_real]))
+        )
         uuid[mine] = defaults[place[mine]]
         known |= mine
     return uuid, known
@@ -232,9 +321,9 @@ def _extra_tracks(packets: Packets, buffer: Bytes, found: Fields, spans: Fields,
 
 def _flows(buffer: Bytes, found: Fields) -> Flows:
     parts = []
-    for number, fixed, ends in ((47, True, False), (36, False, False), (48, True, True), (42, False, True)):
+    for number, fixed, last in ((47, True, False), (36, False, False), (48, True, True), (42, False, True)):
         row, flow = repeated(buffer, found.where(number), packed_fixed=fixed)
-        parts.append((row, flow, np.full(len(row), ends)))
+        parts.append((row, flow, np.full(len(row), last)))
     row, flow, ends = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.argsort(row, kind="stable")
     return Flows(row[order], flow[order], ends[order])

@@ -35,7 +35,8 @@ class Pool:
         encoded = texts.dictionary_encode()
         known = np.array([self.code(text) for text in encoded.dictionary.to_pylist()] + [NONE], np.int32)
         index = encoded.indices.fill_null(len(known) - 1)
-        return known[np.asarray(index)]
+        out: Int32s = known[np.asarray(index)]
+        return out
 
     def array(self, codes: npt.NDArray[Any]) -> pa.DictionaryArray:
         """Those strings as a dictionary array that holds no other; NONE becomes null."""
@@ -60,8 +61,11 @@ class Interned:
     def add(self, generation: Int64s, iid: Uint64s, code: Int32s) -> None:
         """More definitions; of equal ones the latest counts."""
         if len(iid):
-            self._set(np.concatenate((self._generation, generation)), np.concatenate((self._iid, iid)),
-                      np.concatenate((self._code, code)))
+            self._set(
+                np.concatenate((self._generation, generation)),
+                np.concatenate((self._iid, iid)),
+                np.concatenate((self._code, code)),
+            )
 
     def keep(self, generations: set[int]) -> None:
         """Forget the definitions of every other generation."""

@@ -1,7 +1,8 @@
 """Packets of a Perfetto trace: per packet, the state of its sequence that it relies on, and its time.
 
-A sequence (one writer) interns strings and sets defaults; it clears that state from time to time, and a lost packet makes
-it unknown until it does. Everything here is columns over packets, except for the packets that change a state.
+A sequence (one writer) interns strings and sets defaults; it clears that state from time to time, and a lost
+packet makes it unknown until it does. Everything here is columns over packets, except for the packets that
+change a state.
 """
 
 from __future__ import annotations
@@ -22,10 +23,27 @@ if TYPE_CHECKING:
     from topsprof.importers.base import Tally
 
 # Fields of TracePacket
-FTRACE, PROCESS_TREE, CLOCK_SNAPSHOT, STAMP, SEQUENCE, TRACK_EVENT, INTERNED, FLAGS = 1, 2, 6, 8, 10, 11, 12, 13
+FTRACE, PROCESS_TREE, CLOCK_SNAPSHOT, STAMP, SEQUENCE, TRACK_EVENT, INTERNED, FLAGS = (
+    1,
+    2,
+    6,
+    8,
+    10,
+    11,
+    12,
+    13,
+)
 CLEARED_FLAG, DROPPED, COMPRESSED, CLOCK, DEFAULTS, DESCRIPTOR = 41, 42, 50, 58, 59, 60
-UNSUPPORTED = {FTRACE: "ftrace_bundle", 7: "sys_stats", 9: "process_stats", 37: "heap_profile", 54: "streaming_profile",
-               66: "perf_sample", 43: "process_descriptor", 44: "thread_descriptor"}
+UNSUPPORTED = {
+    FTRACE: "ftrace_bundle",
+    7: "sys_stats",
+    9: "process_stats",
+    37: "heap_profile",
+    54: "streaming_profile",
+    66: "perf_sample",
+    43: "process_descriptor",
+    44: "thread_descriptor",
+}
 STATE_CLEARED, STATE_NEEDED = 1, 2
 
 
@@ -68,7 +86,9 @@ class Packets:
     time_ns: Int64s
     timed: npt.NDArray[np.bool_]
     track: Uint64s  # the track of an event that names none
-    extra_counters: dict[int, tuple[list[int], list[int]]]  # sequence -> default extra counter tracks, int and double
+    extra_counters: dict[
+        int, tuple[list[int], list[int]]
+    ]  # sequence -> default extra counter tracks, int and double
 
 
 class PacketReader:
@@ -92,8 +112,18 @@ class PacketReader:
         sequence = found.scalar(n, SEQUENCE)[0].astype(np.int64)
         stamp, timed = found.scalar(n, STAMP)
         snapshots = self._snapshots(buffer, found, sequence)
-        packets = Packets(buffer, found, n, sequence, np.full(n, -1, np.int64), np.ones(n, bool), stamp.astype(np.int64), timed,
-                          np.zeros(n, np.uint64), {})
+        packets = Packets(
+            buffer,
+            found,
+            n,
+            sequence,
+            np.full(n, -1, np.int64),
+            np.ones(n, bool),
+            stamp.astype(np.int64),
+            timed,
+            np.zeros(n, np.uint64),
+            {},
+        )
         clock = found.scalar(n, CLOCK)[0].astype(np.int64)
         self._follow(packets, clock, stamp, snapshots)
         self._intern(packets)
@@ -114,7 +144,9 @@ class PacketReader:
             out[row] = {clock: value for (_, clock), value in values.items()}
         return out
 
-    def _follow(self, packets: Packets, clock: Int64s, stamp: Uint64s, snapshots: dict[int, dict[int, ClockValue]]) -> None:
+    def _follow(
+        self, packets: Packets, clock: Int64s, stamp: Uint64s, snapshots: dict[int, dict[int, ClockValue]]
+    ) -> None:
         """Fill in what each packet inherits from its sequence, between the packets that change it."""
         found, n = packets.fields, packets.count
         flags = found.scalar(n, FLAGS)[0].astype(np.int64)
@@ -148,19 +180,33 @@ class PacketReader:
                 packets.track[part] = state.track
                 if state.generation < 0:
                     packets.usable[part] = ~needs[part]
-                self._time(packets, part, state, clock, stamp, odd)
+                self._time(packets, part, state, clock, stamp, odd=odd)
             packets.extra_counters[number] = (state.counters, state.double_counters)
-        self._tally.dropped("incremental_state_missing", int((~packets.usable).sum()),
-                            "packets that rely on state that a lost packet set")
+        self._tally.dropped(
+            "incremental_state_missing",
+            int((~packets.usable).sum()),
+            "packets that rely on state that a lost packet set",
+        )
         for note, count in odd.items():
             self._tally.repaired("clock_without_snapshot", count, note)
 
-    def _time(self, packets: Packets, part: Int64s, state: Sequence, clock: Int64s, stamp: Uint64s, odd: dict[str, int]) -> None:
+    def _time(
+        self,
+        packets: Packets,
+        part: Int64s,
+        state: Sequence,
+        clock: Int64s,
+        stamp: Uint64s,
+        *,
+        odd: dict[str, int],
+    ) -> None:
         part = part[packets.timed[part]]
         used = np.where(clock[part] > 0, clock[part], state.clock)
         for number in np.unique(used).tolist():
             rows = part[used == number]
-            ns = state.clocks.read(number, stamp[rows]) if 64 <= number < 128 else stamp[rows].astype(np.int64)
+            ns = (
+                state.clocks.read(number, stamp[rows]) if 64 <= number < 128 else stamp[rows].astype(np.int64)
+            )
             trace = self.clocks.to_trace(ns, key_of(state.number, number)) if number else ns
             if trace is None:
                 trace = ns
@@ -171,7 +217,9 @@ class PacketReader:
 
     def _intern(self, packets: Packets) -> None:
         spans = packets.fields.where(INTERNED, LENGTH)
-        live = {state.generation for state in self.sequences.values()} | set(np.unique(packets.generation).tolist())
+        live = {state.generation for state in self.sequences.values()} | set(
+            np.unique(packets.generation).tolist()
+        )
         tables = ((1, self.categories), (2, self.names), (3, self.keys), (29, self.strings))
         for _, table in tables:
             table.keep(live)
@@ -191,7 +239,8 @@ class PacketReader:
 
 
 def inflated(buffer: Bytes, starts: Int64s, ends: Int64s) -> tuple[Bytes, Int64s, Int64s, int]:
-    """The packets with those that are compressed (each holds many) unpacked in their place; and how many were damaged."""
+    """The packets with those that are compressed (each holds many) unpacked in their place; and how many were
+    damaged."""
     found = fields(buffer, starts, ends).where(COMPRESSED, LENGTH)
     if not len(found.row):
         return buffer, starts, ends, 0
@@ -211,7 +260,7 @@ def inflated(buffer: Bytes, starts: Int64s, ends: Int64s) -> tuple[Bytes, Int64s
         spans.append((starts[done:row], ends[done:row]))
         done = row + 1
         try:
-            raw = np.frombuffer(zlib.decompress(buffer[start:end]), np.uint8)
+            raw = np.frombuffer(zlib.decompress(buffer[start:end].data), np.uint8)
         except zlib.error:
             damaged += 1
             continue
@@ -219,7 +268,9 @@ def inflated(buffer: Bytes, starts: Int64s, ends: Int64s) -> tuple[Bytes, Int64s
         damaged += after != len(raw)
         add(raw, begin, stop)
     spans.append((starts[done:], ends[done:]))
-    return (np.concatenate(pieces), np.concatenate([span[0] for span in spans]), np.concatenate([span[1] for span in spans]),
-            damaged)
-
-
+    return (
+        np.concatenate(pieces),
+        np.concatenate([span[0] for span in spans]),
+        np.concatenate([span[1] for span in spans]),
+        damaged,
+    )

@@ -1,7 +1,7 @@
 """From Perfetto's slices to rows of the session's tables.
 
-Slices of a trace that `topsprof export` wrote go back to the table and the columns they came from; those of any other
-trace become TX ranges with their category as domain.
+Slices of a trace that `topsprof export` wrote go back to the table and the columns they came from; those of
+any other trace become TX ranges with their category as domain.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tops_kit.session.schema import Column, Table
+from tops_kit.session.schema import Column, Kind, Table
 from topsprof import interchange
 from topsprof.importers.perfetto_annotations import DOUBLE, INTEGER, JSON, TEXT, UNSIGNED, Annotations
 from topsprof.importers.perfetto_events import Events
@@ -32,11 +32,15 @@ class Places:
     def __init__(self, tracks: Tracks, options: ImportOptions) -> None:
         self._tracks = tracks
         self._options = options
-        self.used_names: dict[tuple[int, int], str] = {}  # tracks that are no thread's, by the thread number they got
+        self.used_names: dict[
+            tuple[int, int], str
+        ] = {}  # tracks that are no thread's, by the thread number they got
 
-    def of(self, uuids: npt.NDArray[np.uint64], naming: bool = False) -> tuple[Int64s, Int64s, npt.NDArray[np.bool_]]:
-        """(process_id, thread_id, whether the track is a thread's own). `naming`: a track that is no thread's is going to
-        stand in for one, and its name is to be kept as the thread's."""
+    def of(
+        self, uuids: npt.NDArray[np.uint64], naming: bool = False
+    ) -> tuple[Int64s, Int64s, npt.NDArray[np.bool_]]:
+        """(process_id, thread_id, whether the track is a thread's own). `naming`: a track that is no thread's
+        is going to stand in for one, and its name is to be kept as the thread's."""
         distinct, inverse = np.unique(uuids, return_inverse=True)
         found = [self._tracks.place(uuid) for uuid in distinct.tolist()]
         for place in found:
@@ -48,15 +52,27 @@ class Places:
         return process[inverse], thread[inverse], own[inverse]
 
     def owners(self, uuids: npt.NDArray[np.uint64]) -> tuple[pa.Array, pa.Array]:
-        """(process_id, thread_id) of the process and thread that the tracks belong to; null where there is none."""
+        """(process_id, thread_id) of the process and thread that the tracks belong to; null where there is
+        none."""
         distinct, inverse = np.unique(uuids, return_inverse=True)
         found = [self._tracks.place(uuid) for uuid in distinct.tolist()]
-        process = pa.array([self._options.process_id(place.pid) if place.known else None for place in found], pa.int64())
-        return process.take(pa.array(inverse)), pa.array([place.owner for place in found], pa.int64()).take(pa.array(inverse))
+        process = pa.array(
+            [self._options.process_id(place.pid) if place.known else None for place in found], pa.int64()
+        )
+        return process.take(pa.array(inverse)), pa.array([place.owner for place in found], pa.int64()).take(
+            pa.array(inverse)
+        )
 
 
-def slices(events: Events, duration_ns: Int64s, finished: npt.NDArray[np.bool_], notes: Annotations, pool: Pool,
-           places: Places) -> list[tuple[str, dict[str, Any]]]:
+def slices(
+    events: Events,
+    duration_ns: Int64s,
+    finished: npt.NDArray[np.bool_],
+    notes: Annotations,
+    pool: Pool,
+    *,
+    places: Places,
+) -> list[tuple[str, dict[str, Any]]]:
     """(table, columns) of slices and instants; `notes.event` are rows of `events`."""
     out = []
     tables = np.array([_table_name(pool, code) for code in range(len(pool.values))] + [""])
@@ -69,8 +85,11 @@ def slices(events: Events, duration_ns: Int64s, finished: npt.NDArray[np.bool_],
         mine = mine.moved(place[mine.event])
         part = events.take(rows)
         table = interchange.table_of(interchange.category(name)) if name else None
-        columns = (_foreign(part, mine, pool, places, duration_ns[rows]) if table is None
-                   else _ours(table, part, mine, pool, places, duration_ns[rows]))
+        columns = (
+            _foreign(part, mine, pool, places, duration_ns[rows])
+            if table is None
+            else _ours(table, part, mine, pool, places, duration_ns=duration_ns[rows])
+        )
         if (table is None or name == "tx") and not finished[rows].all():
             columns["unfinished"] = np.where(finished[rows], np.False_, np.True_)
         out.append((name or "tx", columns))
@@ -82,19 +101,30 @@ def _table_name(pool: Pool, code: int) -> str:
     return "" if table is None else table.name
 
 
-def _foreign(events: Events, notes: Annotations, pool: Pool, places: Places, duration_ns: Int64s) -> dict[str, Any]:
+def _foreign(
+    events: Events, notes: Annotations, pool: Pool, places: Places, duration_ns: Int64s
+) -> dict[str, Any]:
     process, thread, own = places.of(events.track, naming=True)
     styles = np.where(events.type == 3, 2, np.where(own, 0, 1)).astype(np.int32)
     category = pool.array(events.category)
-    return {"start_ns": events.time_ns, "duration_ns": duration_ns, "name": pool.array(events.name), "process_id": process,
-            "thread_id": thread, "domain": category, "category": category,
-            "style": pa.DictionaryArray.from_arrays(pa.array(styles), pa.array(["PushPop", "StartEnd", "Mark"])),
-            "args": notes.objects(len(events), pool)}
+    return {
+        "start_ns": events.time_ns,
+        "duration_ns": duration_ns,
+        "name": pool.array(events.name),
+        "process_id": process,
+        "thread_id": thread,
+        "domain": category,
+        "category": category,
+        "style": pa.DictionaryArray.from_arrays(pa.array(styles), pa.array(["PushPop", "StartEnd", "Mark"])),
+        "args": notes.objects(len(events), pool),
+    }
 
 
-def _ours(table: Table, events: Events, notes: Annotations, pool: Pool, places: Places, duration_ns: Int64s) -> dict[str, Any]:
+def _ours(
+    table: Table, events: Events, notes: Annotations, pool: Pool, places: Places, *, duration_ns: Int64s
+) -> dict[str, Any]:
     columns: dict[str, Any] = {"start_ns": events.time_ns, "name": pool.array(events.name)}
-    if interchange.Kind.INTERVAL is table.kind:
+    if Kind.INTERVAL is table.kind:
         columns["duration_ns"] = duration_ns
     process, thread = places.owners(events.track)
     known = {column.name for column in table.columns}
@@ -151,14 +181,36 @@ def _scattered(values: pa.Array, rows: Int64s, count: int) -> pa.Array:
     return values.take(pa.array(index, mask=index < 0))
 
 
-def counter_columns(time_ns: Int64s, track: npt.NDArray[np.uint64], value: npt.NDArray[np.float64], tracks: Tracks, pool: Pool,
-                    places: Places) -> dict[str, Any]:
+def counter_columns(
+    time_ns: Int64s,
+    track: npt.NDArray[np.uint64],
+    value: npt.NDArray[np.float64],
+    tracks: Tracks,
+    pool: Pool,
+    *,
+    places: Places,
+) -> dict[str, Any]:
     """Columns of table counter."""
     distinct, inverse = np.unique(track, return_inverse=True)
     known = [tracks.tracks.get(uuid) for uuid in distinct.tolist()]
-    name = np.array([pool.code(one.name if one is not None else f"counter {signed(uuid)}")
-                     for uuid, one in zip(distinct.tolist(), known, strict=True)] or [0], np.int32)
-    unit = np.array([pool.code(one.unit) if one is not None and one.unit else NONE for one in known] or [0], np.int32)
+    name = np.array(
+        [
+            pool.code(one.name if one is not None else f"counter {signed(uuid)}")
+            for uuid, one in zip(distinct.tolist(), known, strict=True)
+        ]
+        or [0],
+        np.int32,
+    )
+    unit = np.array(
+        [pool.code(one.unit) if one is not None and one.unit else NONE for one in known] or [0], np.int32
+    )
     scale = np.array([one.multiplier if one is not None else 1 for one in known] or [1], np.float64)
     process, thread = places.owners(track)
-    return {"start_ns": time_ns, "name": pool.array(name[inverse]), "process_id": process, "thread_id": thread, "value": value * scale[inverse], "unit": pool.array(unit[inverse])}
+    return {
+        "start_ns": time_ns,
+        "name": pool.array(name[inverse]),
+        "process_id": process,
+        "thread_id": thread,
+        "value": value * scale[inverse],
+        "unit": pool.array(unit[inverse]),
+    }

@@ -27,8 +27,14 @@ class Message:
     def read(cls, buffer: Bytes, start: int, end: int) -> Message:
         found = fields(buffer, np.array([start]), np.array([end]))
         message = cls(buffer)
-        for number, wire, value, a, b in zip(found.field.tolist(), found.wire.tolist(), found.value.tolist(), found.start.tolist(),
-                                             found.end.tolist(), strict=True):
+        for number, wire, value, a, b in zip(
+            found.field.tolist(),
+            found.wire.tolist(),
+            found.value.tolist(),
+            found.start.tolist(),
+            found.end.tolist(),
+            strict=True,
+        ):
             message.values.setdefault(number, []).append((a, b) if wire == LENGTH else value)
         return message
 
@@ -40,14 +46,21 @@ class Message:
         return default
 
     def texts(self, number: int) -> list[str]:
-        return [self.buffer[value[0]:value[1]].tobytes().decode("utf-8", "replace")
-                for value in self.values.get(number, []) if isinstance(value, tuple)]
+        return [
+            self.buffer[value[0] : value[1]].tobytes().decode("utf-8", "replace")
+            for value in self.values.get(number, [])
+            if isinstance(value, tuple)
+        ]
 
     def text(self, number: int) -> str:
         return (self.texts(number) or [""])[-1]
 
     def messages(self, number: int) -> list[Message]:
-        return [Message.read(self.buffer, *value) for value in self.values.get(number, []) if isinstance(value, tuple)]
+        return [
+            Message.read(self.buffer, *value)
+            for value in self.values.get(number, [])
+            if isinstance(value, tuple)
+        ]
 
 
 @dataclass
@@ -77,8 +90,9 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the events of a track belong. `thread` tells a thread's own track from others; `owner` is the thread that the
-    track or one above it is, None where none is; `known` whether any of them is of a process."""
+    """Where the events of a track belong. `thread` tells a thread's own track from others; `owner` is the
+    thread that the track or one above it is, None where none is; `known` whether any of them is of a
+    process."""
 
     pid: int
     tid: int
@@ -113,7 +127,9 @@ class Tracks:
                 self.processes[track.pid].sort_index = process.integer(3)
         for thread in message.messages(4):
             track.pid, track.tid = thread.integer(1), thread.integer(2)
-            self.threads[track.pid, track.tid] = thread.text(5) or track.name or self.threads.get((track.pid, track.tid), "")
+            self.threads[track.pid, track.tid] = (
+                thread.text(5) or track.name or self.threads.get((track.pid, track.tid), "")
+            )
             if 3 in thread.values:
                 self.sort_indexes[track.pid, track.tid] = thread.integer(3)
         for counter in message.messages(8):
@@ -143,9 +159,11 @@ class Tracks:
         process.labels = labels or process.labels
 
     def place(self, uuid: int) -> Place:
-        """Where the events of that track go: its own thread or process, else that of the nearest parent that has one.
+        """Where the events of that track go: its own thread or process, else that of the nearest parent that
+        has one.
 
-        A track that is no thread's is one of its own: its number, as the trace gives it, takes the place of a thread's.
+        A track that is no thread's is one of its own: its number, as the trace gives it, takes the place of a
+        thread's.
         """
         known = self._places.get(uuid)
         if known is None:
@@ -165,18 +183,35 @@ class Tracks:
                 seen.add(parent)
         pid = above.pid if above is not None and above.pid is not None else 0
         owner = above.tid if above is not None else None
-        return Place(pid, (owner or 0) if track.counter else signed(uuid), False, track.name, owner, above is not None)
+        return Place(
+            pid, (owner or 0) if track.counter else signed(uuid), False, track.name, owner, above is not None
+        )
 
     def rows(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Rows of the tables process (key `pid` still to be mapped) and thread."""
         used = {place.pid for place in self._places.values()} | self.processes.keys()
-        processes = [{"pid": pid, "name": one.name or None, "labels": ",".join(one.labels) or None,
-                      "command": json.dumps(one.command) if one.command else None, "parent_id": one.parent,
-                      "sort_index": one.sort_index}
-                     for pid in sorted(used) for one in (self.processes.get(pid, Process(pid)),)]
+        processes = [
+            {
+                "pid": pid,
+                "name": one.name or None,
+                "labels": ",".join(one.labels) or None,
+                "command": json.dumps(one.command) if one.command else None,
+                "parent_id": one.parent,
+                "sort_index": one.sort_index,
+            }
+            for pid in sorted(used)
+            for one in (self.processes.get(pid, Process(pid)),)
+        ]
         threads = {key: name for key, name in self.threads.items() if key[1]}
-        return processes, [{"pid": pid, "thread_id": tid, "name": name or None, "sort_index": self.sort_indexes.get((pid, tid))}
-                           for (pid, tid), name in sorted(threads.items())]
+        return processes, [
+            {
+                "pid": pid,
+                "thread_id": tid,
+                "name": name or None,
+                "sort_index": self.sort_indexes.get((pid, tid)),
+            }
+            for (pid, tid), name in sorted(threads.items())
+        ]
 
 
 def signed(number: int) -> int:

@@ -1,6 +1,7 @@
 """Imports speedscope files: evented profiles become slices, sampled ones samples with their stacks.
 
-Slices of frames with a Python file go to table python, others become TX ranges. Each profile is a thread of its own.
+Slices of frames with a Python file go to table python, others become TX ranges. Each profile is a thread of
+its own.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ class SpeedscopeImporter:
         if not start.startswith(b"{"):
             return False
         return b"speedscope.app/file-format-schema.json" in head or (
-            path.name.removesuffix(".gz").removesuffix(".zst").endswith(self.suffixes) and b'"profiles"' in head)
+            path.name.removesuffix(".gz").removesuffix(".zst").endswith(self.suffixes)
+            and b'"profiles"' in head
+        )
 
     def run(self, source: Source, writer: SessionWriter, options: ImportOptions) -> None:
         with source.open() as stream:
@@ -50,14 +53,18 @@ class SpeedscopeImporter:
             # Numbers stay text: doubles would round times.
             document = json.loads(text, parse_int=str, parse_float=str, parse_constant=str)
         except (ValueError, RecursionError) as error:
-            raise TraceError(f"{source.path}: not valid JSON ({error}); check that the file is whole") from None
+            raise TraceError(
+                f"{source.path}: not valid JSON ({error}); check that the file is whole"
+            ) from None
         del text
         try:
             _Import(source, writer, options).run(document)
         except (KeyError, TypeError, AttributeError, IndexError, pa.ArrowException) as error:
             reason = " ".join(str(error).split())[:120]
-            raise TraceError(f"{source.path}: not a speedscope file ({type(error).__name__}: {reason}); "
-                             "export it again with the tool that wrote it") from error
+            raise TraceError(
+                f"{source.path}: not a speedscope file ({type(error).__name__}: {reason}); "
+                "export it again with the tool that wrote it"
+            ) from error
 
 
 class _Import:
@@ -74,8 +81,14 @@ class _Import:
         self._tree = StackTree.of_process(self._process)
 
     def run(self, document: dict[str, Any]) -> None:
-        self._frames = [Frame(str(frame["name"]), frame.get("file"), None if frame.get("line") is None else int(frame["line"]))
-                        for frame in document["shared"]["frames"]]
+        self._frames = [
+            Frame(
+                str(frame["name"]),
+                frame.get("file"),
+                None if frame.get("line") is None else int(frame["line"]),
+            )
+            for frame in document["shared"]["frames"]
+        ]
         own = document.get("topsprof")
         if isinstance(own, dict):
             self._origin = int(own.get("originNs", 0))
@@ -93,10 +106,19 @@ class _Import:
         if self._source.damage:
             self._tally.repaired("damaged_compression", 1, self._source.damage)
         if names:
-            self._writer.append("thread", {"process_id": [place[0] for place in names], "thread_id": [place[1] for place in names],
-                                           "name": [*names.values()]})
+            self._writer.append(
+                "thread",
+                {
+                    "process_id": [place[0] for place in names],
+                    "thread_id": [place[1] for place in names],
+                    "name": [*names.values()],
+                },
+            )
         name = document.get("name") or self._source.path.name
-        self._writer.append("process", {"process_id": [self._process], "name": [str(name)], "runtime": [document.get("exporter")]})
+        self._writer.append(
+            "process",
+            {"process_id": [self._process], "name": [str(name)], "runtime": [document.get("exporter")]},
+        )
 
     def _place(self, profile: dict[str, Any], number: int) -> tuple[int, int]:
         """Process and thread of a profile: what our exporter noted, else a thread of its own."""
@@ -104,7 +126,10 @@ class _Import:
         if not isinstance(own, dict):
             return self._process, number
         process, thread = own.get("process"), own.get("thread")
-        return (self._process if process is None else self._options.process_id(int(process)), 0 if thread is None else int(thread))
+        return (
+            self._process if process is None else self._options.process_id(int(process)),
+            0 if thread is None else int(thread),
+        )
 
     def _evented(self, profile: dict[str, Any], place: tuple[int, int], digits: int) -> None:
         events = pa.array(profile["events"], _EVENT)
@@ -115,14 +140,21 @@ class _Import:
         is_begin = np.asarray(pc.equal(type_, "O"))
         known = is_begin | np.asarray(pc.equal(type_, "C"))
         known &= (frame >= 0) & (frame < len(self._frames))
-        self._tally.dropped("unknown_event", int((~known).sum()), "neither O nor C, or of a frame that is not listed")
+        self._tally.dropped(
+            "unknown_event", int((~known).sum()), "neither O nor C, or of a frame that is not listed"
+        )
         at, frame, is_begin = at[known], frame[known], is_begin[known]
         sorted_at = np.maximum.accumulate(at) if len(at) else at
-        self._tally.repaired("time_goes_back", int((sorted_at != at).sum()), "such events happen when the ones before them do")
+        self._tally.repaired(
+            "time_goes_back", int((sorted_at != at).sum()), "such events happen when the ones before them do"
+        )
         pairs = pair(np.zeros(len(at), np.int64), sorted_at, is_begin)
         self._tally.dropped("close_without_open", len(pairs.unmatched))
-        self._tally.repaired("close_of_another_frame", int((frame[pairs.begin] != frame[pairs.end]).sum()),
-                             "it closes the innermost open frame")
+        self._tally.repaired(
+            "close_of_another_frame",
+            int((frame[pairs.begin] != frame[pairs.end]).sum()),
+            "it closes the innermost open frame",
+        )
         self._tally.repaired("open_without_close", len(pairs.open), "they end with the profile")
         last = int(sorted_at[-1]) if len(at) else 0
         if profile.get("endValue") is not None:
@@ -135,8 +167,14 @@ class _Import:
         self._slices(sorted_at[begin] + self._origin, end_ns + self._origin, frame[begin], unfinished, place)
         self._tally.written(len(begin))
 
-    def _slices(self, start: Int64s, end: Int64s, frame: Int64s, unfinished: npt.NDArray[np.bool_],
-                place: tuple[int, int]) -> None:
+    def _slices(
+        self,
+        start: Int64s,
+        end: Int64s,
+        frame: Int64s,
+        unfinished: npt.NDArray[np.bool_],
+        place: tuple[int, int],
+    ) -> None:
         python = np.array([(one.file or "").endswith(_PYTHON) for one in self._frames] or [False])[frame]
         names = pa.array([one.name for one in self._frames], pa.string())
         files = pa.array([one.file for one in self._frames], pa.string())
@@ -146,19 +184,36 @@ class _Import:
             if not len(here):
                 continue
             index = pa.array(frame[here])
-            columns = {"start_ns": start[here], "duration_ns": end[here] - start[here], "process_id": place[0],
-                       "thread_id": place[1], "name": _coded(names, index)}
+            columns = {
+                "start_ns": start[here],
+                "duration_ns": end[here] - start[here],
+                "process_id": place[0],
+                "thread_id": place[1],
+                "name": _coded(names, index),
+            }
             if is_python:
                 columns |= {"file": _coded(files, index), "line": lines.take(index)}
             else:
-                columns |= {"category": "speedscope", "style": "PushPop", "args": self._places().take(index),
-                            "unfinished": pa.array(unfinished[here], mask=~unfinished[here])}
+                columns |= {
+                    "category": "speedscope",
+                    "style": "PushPop",
+                    "args": self._places().take(index),
+                    "unfinished": pa.array(unfinished[here], mask=~unfinished[here]),
+                }
             self._writer.append("python" if is_python else "tx", columns)
 
     def _places(self) -> pa.Array:
-        return pa.array([None if one.file is None else json.dumps(
-            {"file": one.file} | ({} if one.line is None else {"line": one.line}), ensure_ascii=False) for one in self._frames],
-            pa.string())
+        return pa.array(
+            [
+                None
+                if one.file is None
+                else json.dumps(
+                    {"file": one.file} | ({} if one.line is None else {"line": one.line}), ensure_ascii=False
+                )
+                for one in self._frames
+            ],
+            pa.string(),
+        )
 
     def _sampled(self, profile: dict[str, Any], place: tuple[int, int], digits: int) -> None:
         samples = pa.array(profile["samples"], pa.large_list(pa.string()))
@@ -173,8 +228,10 @@ class _Import:
         offsets = offsets - offsets[0]
         bad = (frames < 0) | (frames >= len(self._frames))
         if bad.any():
-            raise TraceError(f"{self._source.path}: a sample refers to frame {int(frames[bad][0])}, but only "
-                             f"{len(self._frames)} are listed; export it again with the tool that wrote it")
+            raise TraceError(
+                f"{self._source.path}: a sample refers to frame {int(frames[bad][0])}, but only "
+                f"{len(self._frames)} are listed; export it again with the tool that wrote it"
+            )
         node = self._tree.add(offsets, frames)
         columns = self._tree.take_rows(self._frames)
         if columns is not None:
@@ -189,8 +246,17 @@ class _Import:
             weight = np.asarray(pc.cast(weights, pa.float64())) if len(weights) else np.ones(n)
             unit = "bytes" if unit == "bytes" else "samples"
         if n:
-            self._writer.append("sample", {"start_ns": start + self._origin, "process_id": place[0], "thread_id": place[1],
-                                           "stack_id": pa.array(node, mask=node < 0), "weight": weight, "unit": unit})
+            self._writer.append(
+                "sample",
+                {
+                    "start_ns": start + self._origin,
+                    "process_id": place[0],
+                    "thread_id": place[1],
+                    "stack_id": pa.array(node, mask=node < 0),
+                    "weight": weight,
+                    "unit": unit,
+                },
+            )
             self._tally.written(n)
 
     def _weights(self, weights: pa.Array, digits: int, n: int) -> Int64s:
@@ -204,7 +270,9 @@ class _Import:
         try:
             return nanoseconds(texts.fill_null("0"), digits)
         except TraceError as error:
-            raise TraceError(f"{self._source.path}: {error}; export it again with the tool that wrote it") from None
+            raise TraceError(
+                f"{self._source.path}: {error}; export it again with the tool that wrote it"
+            ) from None
 
 
 def _coded(values: pa.Array, index: pa.Array) -> pa.DictionaryArray:

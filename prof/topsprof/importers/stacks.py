@@ -51,7 +51,8 @@ class StackTree:
     def add(self, offsets: Int64s, frames: Int64s) -> Int64s:
         """Take in stacks, outermost frame first: stack i is frames[offsets[i]:offsets[i + 1]].
 
-        Returns the number of each; -1 for an empty one. Works level by level: only distinct paths are looked at one by one.
+        Returns the number of each; -1 for an empty one. Works level by level: only distinct paths are looked
+        at one by one.
         """
         sizes = np.diff(offsets)
         node = np.full(len(sizes), -1, np.int64)
@@ -67,7 +68,10 @@ class StackTree:
         base = int(frame.max()) + 1
         above = np.where(parent < 0, 0, parent - self.first + 1)
         pairs, inverse = np.unique(above * base + frame, return_inverse=True)
-        known = [self._node(pair // base + self.first - 1 if pair >= base else -1, pair % base) for pair in pairs.tolist()]
+        known = [
+            self._node(pair // base + self.first - 1 if pair >= base else -1, pair % base)
+            for pair in pairs.tolist()
+        ]
         return np.array(known, np.int64)[inverse]
 
     def path(self, node: int) -> list[int]:
@@ -88,15 +92,18 @@ class StackTree:
 
     def take_rows(self, frames: Sequence[Frame]) -> dict[str, Any] | None:
         """Columns of table stack for the paths that no earlier call returned; None when there are none."""
-        new = list(self._nodes.items())[self._written:]
+        new = list(self._nodes.items())[self._written :]
         self._written = len(self._nodes)
         if not new:
             return None
         used = [frames[frame] for (_, frame), _ in new]
-        return {"stack_id": [number for _, number in new],
-                "parent_id": _int64s([None if parent < 0 else parent for (parent, _), _ in new]),
-                "name": [frame.name for frame in used], "file": [frame.file for frame in used],
-                "line": _int64s([frame.line for frame in used])}
+        return {
+            "stack_id": [number for _, number in new],
+            "parent_id": _int64s([None if parent < 0 else parent for (parent, _), _ in new]),
+            "name": [frame.name for frame in used],
+            "file": [frame.file for frame in used],
+            "line": _int64s([frame.line for frame in used]),
+        }
 
 
 def _int64s(values: list[int | None]) -> Any:

@@ -1,4 +1,5 @@
-"""Imports tables that `topsprof export -t csv` and `-t parquet` wrote: each file one table, with the schema's columns.
+"""Imports tables that `topsprof export -t csv` and `-t parquet` wrote: each file one table, with the schema's
+columns.
 
 A folder of them is imported like any folder of traces: all files into one session.
 """
@@ -39,13 +40,19 @@ class ParquetImporter:
 
         try:
             with pyarrow.parquet.ParquetFile(source.path) as file:
-                table = TABLES.get((file.schema_arrow.metadata or {}).get(TABLE_KEY, b"").decode("utf-8", "replace"))
+                table = TABLES.get(
+                    (file.schema_arrow.metadata or {}).get(TABLE_KEY, b"").decode("utf-8", "replace")
+                )
                 if table is None:
-                    raise TraceError(f"{source.path}: a Parquet file, but none that 'topsprof export -t parquet' wrote")
-                _append(file.iter_batches(1 << 18), table, source, writer, options, self.name)
+                    raise TraceError(
+                        f"{source.path}: a Parquet file, but none that 'topsprof export -t parquet' wrote"
+                    )
+                _append(file.iter_batches(1 << 18), table, source, writer, options, importer=self.name)
         except (pa.ArrowException, OSError) as error:
-            raise TraceError(f"{source.path}: not a readable Parquet file ({str(error).splitlines()[0][:100]}); "
-                             "export it again") from error
+            raise TraceError(
+                f"{source.path}: not a readable Parquet file ({str(error).splitlines()[0][:100]}); "
+                "export it again"
+            ) from error
 
 
 class CsvImporter:
@@ -58,25 +65,41 @@ class CsvImporter:
         return _table_of(head) is not None
 
     def run(self, source: Source, writer: SessionWriter, options: ImportOptions) -> None:
-        import pyarrow.csv as csv
+        from pyarrow import csv
 
         table = _table_of(source.head())
         if table is None:
-            raise TraceError(f"{source.path}: its first line is not the columns of a table of ours; "
-                             "give a file that 'topsprof export -t csv' wrote")
-        types = {column.name: pa.string() if column.type == "name" else arrow_type(column) for column in table.columns}
-        convert = csv.ConvertOptions(column_types=types, strings_can_be_null=True, quoted_strings_can_be_null=False,
-                                     null_values=[""])
+            raise TraceError(
+                f"{source.path}: its first line is not the columns of a table of ours; "
+                "give a file that 'topsprof export -t csv' wrote"
+            )
+        types = {
+            column.name: pa.string() if column.type == "name" else arrow_type(column)
+            for column in table.columns
+        }
+        convert = csv.ConvertOptions(
+            column_types=types, strings_can_be_null=True, quoted_strings_can_be_null=False, null_values=[""]
+        )
         parse = csv.ParseOptions(newlines_in_values=True)
         try:
-            with source.open() as stream, csv.open_csv(stream, csv.ReadOptions(block_size=_BLOCK_BYTES), parse, convert) as reader:
-                _append(reader, table, source, writer, options, self.name)
+            with (
+                source.open() as stream,
+                csv.open_csv(stream, csv.ReadOptions(block_size=_BLOCK_BYTES), parse, convert) as reader,
+            ):
+                _append(reader, table, source, writer, options, importer=self.name)
         except pa.ArrowException as error:
             raise TraceError(f"{source.path}: {str(error).splitlines()[0][:120]}; export it again") from error
 
 
-def _append(batches: Iterable[pa.RecordBatch], table: Table, source: Source, writer: SessionWriter, options: ImportOptions,
-            importer: str) -> None:
+def _append(
+    batches: Iterable[pa.RecordBatch],
+    table: Table,
+    source: Source,
+    writer: SessionWriter,
+    options: ImportOptions,
+    *,
+    importer: str,
+) -> None:
     tally = Tally(writer.ledger, importer, source, options)
     known = set(table.column_names)
     for batch in batches:

@@ -1,7 +1,8 @@
-"""Imports viztracer's JSON: Chrome trace events in which category FEE are calls of functions, `name (file.py:12)`.
+"""Imports viztracer's JSON: Chrome trace events in which category FEE are calls of functions, `name
+(file.py:12)`.
 
-All is read by the engine of the chrome importer; on the way to the session, rows of FEE turn from TX ranges into rows of
-table python.
+All is read by the engine of the chrome importer; on the way to the session, rows of FEE turn from TX ranges
+into rows of table python.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ class ViztracerImporter:
     suffixes = (".json",)
 
     def detects(self, head: bytes, path: Path) -> bool:
-        return ChromeImporter().detects(head, path) and (b'"viztracer_metadata"' in head or _CATEGORY.search(head) is not None)
+        return ChromeImporter().detects(head, path) and (
+            b'"viztracer_metadata"' in head or _CATEGORY.search(head) is not None
+        )
 
     def run(self, source: Source, writer: SessionWriter, options: ImportOptions) -> None:
         run(source, cast("SessionWriter", _Turning(writer)), options, FLAVOUR)
@@ -51,13 +54,19 @@ class _Turning:
 
     def append(self, table: str, columns: Mapping[str, Any], rows: int | None = None) -> None:
         """See SessionWriter.append."""
-        calls = _calls(columns["domain"]) if table == "tx" and isinstance(columns.get("domain"), pa.DictionaryArray) else None
+        calls = (
+            _calls(columns["domain"])
+            if table == "tx" and isinstance(columns.get("domain"), pa.DictionaryArray)
+            else None
+        )
         if calls is None or not calls.any():
             self._writer.append(table, columns, rows)
             return
         others = np.flatnonzero(~calls)
         if len(others):
-            self._writer.append(table, {name: _taken(value, others) for name, value in columns.items()}, len(others))
+            self._writer.append(
+                table, {name: _taken(value, others) for name, value in columns.items()}, len(others)
+            )
         index = np.flatnonzero(calls)
         functions = {name: _taken(columns[name], index) for name in _PYTHON_COLUMNS if name in columns}
         self._writer.append("python", functions | _functions(_taken(columns["name"], index)), len(index))
@@ -65,7 +74,8 @@ class _Turning:
 
 def _calls(domain: pa.DictionaryArray) -> np.ndarray[Any, np.dtype[np.bool_]]:
     words = np.array([word == "FEE" for word in domain.dictionary.to_pylist()] + [False])
-    return words[np.asarray(domain.indices.fill_null(len(words) - 1))]
+    found: np.ndarray[Any, np.dtype[np.bool_]] = words[np.asarray(domain.indices.fill_null(len(words) - 1))]
+    return found
 
 
 def _taken(value: Any, index: np.ndarray[Any, np.dtype[np.int64]]) -> Any:
@@ -78,7 +88,10 @@ def _functions(names: pa.DictionaryArray) -> dict[str, Any]:
     """Name, file and line of functions; distinct names are looked at once."""
     frames = [Frame.parse(word or "") for word in names.dictionary.to_pylist()]
     index = names.indices
-    parts = {"name": pa.array([frame.name for frame in frames], pa.string()).dictionary_encode(),
-             "file": pa.array([frame.file for frame in frames], pa.string()).dictionary_encode()}
+    parts = {
+        "name": pa.array([frame.name for frame in frames], pa.string()).dictionary_encode(),
+        "file": pa.array([frame.file for frame in frames], pa.string()).dictionary_encode(),
+    }
     return {name: part.take(index) for name, part in parts.items()} | {
-        "line": pa.array([frame.line for frame in frames], pa.int64()).take(index)}
+        "line": pa.array([frame.line for frame in frames], pa.int64()).take(index)
+    }

@@ -1,11 +1,12 @@
 """The protobuf wire format as columns: the fields of a million messages at once, without an object per field.
 
-`_wire` (C) does the scanning; the numpy twin in this file steps through all messages together, one field of each at a
-time. Both give the same columns. What a field means is the caller's business.
+`_wire` (C) does the scanning; the numpy twin in this file steps through all messages together, one field of
+each at a time. Both give the same columns. What a field means is the caller's business.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 from dataclasses import dataclass
 from types import ModuleType
@@ -27,16 +28,16 @@ def _extension() -> ModuleType | None:
     if os.environ.get("TOPSKIT_PURE") == "1":
         return None
     try:
-        from topsprof.importers import _wire
+        return importlib.import_module("topsprof.importers._wire")
     except ImportError:
         return None
-    return _wire
 
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """Fields of many messages, ordered by message and place. `value` is of varint and fixed fields, `start` and `end` of
-    wire type 2 ones (positions in the buffer). `damaged` messages ended early; their fields up to there are here."""
+    """Fields of many messages, ordered by message and place. `value` is of varint and fixed fields, `start`
+    and `end` of wire type 2 ones (positions in the buffer). `damaged` messages ended early; their fields up
+    to there are here."""
 
     row: Int64s
     field: npt.NDArray[np.uint32]
@@ -54,11 +55,18 @@ class Fields:
         return self.take(keep)
 
     def take(self, index: npt.NDArray[Any]) -> Fields:
-        return Fields(self.row[index], self.field[index], self.wire[index], self.value[index], self.start[index],
-                      self.end[index])
+        return Fields(
+            self.row[index],
+            self.field[index],
+            self.wire[index],
+            self.value[index],
+            self.start[index],
+            self.end[index],
+        )
 
     def scalar(self, rows: int, number: int, default: int = 0) -> tuple[Uint64s, npt.NDArray[np.bool_]]:
-        """(value, present) of a field that occurs once per message, for messages 0..rows-1; the last one wins."""
+        """(value, present) of a field that occurs once per message, for messages 0..rows-1; the last one
+        wins."""
         found = np.flatnonzero(self.field == number)
         out = np.full(rows, default, np.uint64)
         has = np.zeros(rows, bool)
@@ -90,14 +98,22 @@ def fields(buffer: Bytes, starts: Int64s, ends: Int64s) -> Fields:
     if extension is None:
         return _fields(buffer, starts, ends)
     row, field, wire, value, start, end, damaged = extension.fields(buffer, starts, ends)
-    return Fields(np.frombuffer(row, np.int64), np.frombuffer(field, np.uint32), np.frombuffer(wire, np.uint8),
-                  np.frombuffer(value, np.uint64), np.frombuffer(start, np.int64), np.frombuffer(end, np.int64), damaged)
+    return Fields(
+        np.frombuffer(row, np.int64),
+        np.frombuffer(field, np.uint32),
+        np.frombuffer(wire, np.uint8),
+        np.frombuffer(value, np.uint64),
+        np.frombuffer(start, np.int64),
+        np.frombuffer(end, np.int64),
+        damaged,
+    )
 
 
 def split(buffer: Bytes, start: int, end: int, number: int) -> tuple[Int64s, Int64s, int]:
     """The wire type 2 fields of that number in one long message, which may go on after `end`.
 
-    Returns their starts, ends, and where the first incomplete field begins; -1 - position where no field can begin.
+    Returns their starts, ends, and where the first incomplete field begins; -1 - position where no field can
+    begin.
     """
     extension = _extension()
     if extension is None:
@@ -147,13 +163,18 @@ def texts(buffer: Bytes, starts: Int64s, ends: Int64s) -> tuple[pa.Array, int]:
     np.cumsum(lengths, out=offsets[1:])
     index, _ = _positions(starts, starts + lengths)
     data = buffer[index]
-    array = pa.Array.from_buffers(pa.large_string(), len(starts), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+    array = pa.Array.from_buffers(
+        pa.large_string(), len(starts), [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    )
     try:
         array.validate(full=True)
     except pa.ArrowInvalid:
         # Rare: only then is every text looked at one by one.
         raw = data.tobytes()
-        repaired = [raw[a:b].decode("utf-8", "replace") for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
+        repaired = [
+            raw[a:b].decode("utf-8", "replace")
+            for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)
+        ]
         bad = sum("\ufffd" in text for text in repaired)
         return pa.array(repaired, pa.large_string()), bad
     return array, 0
@@ -225,12 +246,22 @@ def _fields(buffer: Bytes, starts: Int64s, ends: Int64s) -> Fields:
         value[wire == LENGTH] = 0
         damaged += int((~ok).sum())
         keep = np.flatnonzero(ok)
-        found.append((row[keep], number[keep].astype(np.uint32), wire[keep], value[keep], start[keep], stop[keep]))
+        found.append(
+            (row[keep], number[keep].astype(np.uint32), wire[keep], value[keep], start[keep], stop[keep])
+        )
         keep = keep[after[keep] < end[keep]]
         row, at, end = row[keep], after[keep], end[keep]
     if not found:
         empty = np.empty(0, np.int64)
-        return Fields(empty, empty.astype(np.uint32), empty.astype(np.uint8), empty.astype(np.uint64), empty, empty, damaged)
+        return Fields(
+            empty,
+            empty.astype(np.uint32),
+            empty.astype(np.uint8),
+            empty.astype(np.uint64),
+            empty,
+            empty,
+            damaged,
+        )
     columns = [np.concatenate(column) for column in zip(*found, strict=True)]
     order = np.argsort(columns[0], kind="stable")
     row_, field_, wire_, value_, start_, end_ = (column[order] for column in columns)
@@ -238,7 +269,8 @@ def _fields(buffer: Bytes, starts: Int64s, ends: Int64s) -> Fields:
 
 
 def _split(buffer: Bytes, start: int, end: int, number: int) -> tuple[Int64s, Int64s, int]:
-    """The twin of the extension's `split`. Where one part begins is known only after the one before: so it steps."""
+    """The twin of the extension's `split`. Where one part begins is known only after the one before: so it
+    steps."""
     data = buffer[start:end].tobytes()
     starts: list[int] = []
     ends: list[int] = []
