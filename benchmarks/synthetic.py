@@ -28,7 +28,7 @@ def tx_batches(rows: int) -> Iterator[tuple[int, Columns]]:
     for begin in range(0, rows, BATCH):
         count = min(BATCH, rows - begin)
         # threes: two inner ranges, then the outer one around them
-        step = random.integers(8_000, 80_000, count)
+        step = random.integers(400, 4000, count)
         starts = clock + np.cumsum(step)
         durations = (step * 0.8).astype(np.int64)
         outer = np.arange(2, count, 3)
@@ -36,7 +36,7 @@ def tx_batches(rows: int) -> Iterator[tuple[int, Columns]]:
         starts[outer] = starts[outer - 2] - 10
         depth = np.ones(count, np.int32)
         depth[outer] = 0
-        clock = int(starts[-1]) + 1_000_000
+        clock = int(starts[-1]) + 40_000_000_000  # so that ranges and kernels of a session span the same time
         codes = random.integers(0, _NAMES, count).astype(np.int32)
         yield (
             count,
