@@ -31,7 +31,6 @@ def session(make_session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     return "run.topsprof"
 
 
-@pytest.mark.smoke
 @pytest.mark.parametrize("kind", registry.EXPORTERS)
 def test_each_type_writes_its_output_and_refuses_to_overwrite_it(
     kind: str, session: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -48,6 +47,7 @@ def test_each_type_writes_its_output_and_refuses_to_overwrite_it(
     assert names(tmp_path) == ["out", "run.topsprof"]
 
 
+@pytest.mark.smoke
 def test_default_names(session: str, tmp_path: Path) -> None:
     for kind in registry.EXPORTERS:
         assert cli.main(["export", session, "-t", kind, "-q"]) == 0
