@@ -52,6 +52,10 @@ class Usages:
         return min(run.cpu_s for run in self.runs)
 
     @property
+    def median_cpu_s(self) -> float:
+        return statistics.median(run.cpu_s for run in self.runs)
+
+    @property
     def rss_bytes(self) -> int:
         """The largest peak."""
         return max(run.rss_bytes for run in self.runs)

@@ -215,7 +215,7 @@ def main(arguments: list[str]) -> None:
             found[mode].append(min(_burst(mode, passes // _BURSTS) for _ in range(_BURSTS)) - bare)
     backend = ""
     if any("topstx" in mode for mode in modes):
-        backend = str(getattr(importlib.import_module("topstx"), "BACKEND", ""))
+        backend = str(importlib.import_module("topstx").backend())
     print("BENCH " + json.dumps({"ns": found, "backend": backend}))
 
 

@@ -23,12 +23,13 @@ def rows() -> Iterator[Row]:
         _REPETITIONS,
     )
     plain, topstx, shown = found["pass"], found["topstx"], found["help"]
-    added = topstx.median_wall_s - plain.median_wall_s
+    # CPU time: on a busy machine the wall time of 15 ms says how busy it is
+    added = topstx.median_cpu_s - plain.median_cpu_s
     yield compare(
         "import topstx, more than `python -c pass`",
-        "ms",
+        "ms CPU",
         added * 1e3,
-        plain.median_wall_s * 1e3,
+        plain.median_cpu_s * 1e3,
         "python -c pass",
         bar=10,
         bar_on="ours",
