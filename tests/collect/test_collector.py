@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import struct
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -16,7 +16,18 @@ from typing import Any
 import pytest
 from topstx.recorder import layout
 
-from tops_kit.collect import backend, collector, control, finishing, start
+from tops_kit.collect import (
+    backend,
+    collector,
+    control,
+    finishing,
+    handle,
+    rings,
+    start,
+    system,
+    writing,
+)
+from tops_kit.collect.__main__ import main
 from tops_kit.collect.recovery import recover
 from tops_kit.errors import SessionError
 from tops_kit.session import Session, SessionWriter
@@ -208,21 +219,120 @@ def test_a_disk_that_has_room_again_at_the_end_completes_the_session(
     assert not session.ledger.clean  # says that recording stopped early
 
 
-def test_the_process_is_ready_closes_on_request_and_leaves_only_the_session(
-    recording: Path, fake_process: Callable[..., Any]
+def test_many_processes_that_end_at_once_are_looked_for_once(
+    made: Any, fake_process: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with start(recording, command=["python", "x.py"]) as handle:
+    for number in range(30):
+        process = fake_process(pid=2**22 + 1 + number)
+        process.ring(capacity=8).record(1, 2, process.name("x"))
+    made.look()
+    done: Counter[str] = Counter()
+    with monkeypatch.context() as patch:
+        for name, original in (("look", made.look), ("save_state", made.save_state)):
+            patch.setattr(made, name, lambda n=name, do=original: (done.update([n]), do()))
+        made.end_processes()
+    assert done["look"] == 1
+    assert done["save_state"] <= 2  # with the counts of the rings, and with the ends
+    session = close(made)
+    assert session.tables()["tx"] == 30
+    assert {row["ended_by"] for row in session.table("process").to_pylist()} == {"unknown"}
+
+
+def test_a_ring_that_no_file_is_left_for_is_taken_later(
+    made: Any, fake_process: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = fake_process()
+    process.ring(capacity=8).record(1, 2, process.name("x"))
+    with monkeypatch.context() as patch:
+
+        def no_file(*_: Any) -> None:
+            raise OSError(errno.EMFILE, "Too many open files")
+
+        patch.setattr(rings.mmap, "mmap", no_file)
+        made.round()
+        assert len(made.table) == 0
+    made.round()
+    session = close(made)
+    assert session.tables()["tx"] == 1
+    assert session.ledger.clean
+
+
+def test_watching_processes_leaves_files_for_rings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(system, "_file_limit", lambda: 0)
+    with subprocess.Popen(["sleep", "1000"]) as process:
+        status = system.stat(process.pid)
+        assert status is not None
+        watch = system.Watch(process.pid, status.start)
+        assert watch.fd is None
+        assert watch.alive()
+        process.kill()
+    assert not watch.alive()
+
+
+def test_a_writing_thread_without_memory_is_a_failure_and_no_hang(
+    recording: Path, loops: Any, fake_process: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_memory(*_: Any) -> None:
+        raise MemoryError("for columns")
+
+    with monkeypatch.context() as patch, SessionWriter.create(recording) as writer:
+        patch.setattr(writing.PartWriter, "warm_up", no_memory)
+        made = collector.begin(recording, control.create(recording), writer, loops)
+        process = fake_process()
+        process.ring(capacity=8).record(1, 2, process.name("x"))
+        made.round()
+        made.rotate()
+        assert made.writing.wait(0, 20)
+        finishing.finish(made, "complete")
+    assert isinstance(made.failure, MemoryError)
+    recover(recording)
+    assert Session.open(recording).tables()["tx"] == 1
+
+
+def test_a_signal_after_the_end_writes_into_no_other_file(made: Any) -> None:
+    close(made)
+    pipes = [os.pipe() for _ in range(4)]  # they get the numbers that are free now
+    made.wake()
+    for read, write in pipes:
+        os.close(write)
+        assert os.read(read, 1) == b""
+        os.close(read)
+
+
+def test_texts_that_are_no_utf8_are_kept_with_escapes(made: Any) -> None:
+    made.note("collector", "dropped:ring_file", 1, "ring file \udcff.ring")
+    assert "ring file \\udcff.ring" in close(made).ledger.lines()[0]
+
+
+def test_a_start_that_is_interrupted_leaves_no_process(
+    recording: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[subprocess.Popen[str]] = []
+
+    def interrupted(process: subprocess.Popen[str]) -> str:
+        started.append(process)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(handle, "_first_word", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        start(recording)
+    assert started[0].returncode is not None
+
+
+def test_the_process_is_ready_closes_on_request_and_leaves_only_the_session(
+    recording: Path, fake_process: Callable[..., Any], wait_for: Callable[..., Any]
+) -> None:
+    with start(recording, command=["python", "x.py", "\udcff"]) as running:
         process = fake_process()
         name, ring = process.name("x"), process.ring(capacity=8)
         for value in range(30):
-            while ring.room == 0:
-                time.sleep(0.001)  # the collector makes room, or the test's time limit ends it
+            wait_for(lambda: ring.room, "room that the collector makes")
             ring.record(value + 1, value + 1, name)
-        assert handle.process.poll() is None
+        assert running.process.poll() is None
     session = Session.open(recording)
     assert session.tables()["tx"] == 30
     assert session.info["status"] == "complete"
-    assert session.info["command"] == ["python", "x.py"]
+    assert session.info["command"] == ["python", "x.py", "\\xff"]
     assert sorted(path.name for path in recording.iterdir()) == [".writer.lock", "segments", "session.json"]
 
 
@@ -240,26 +350,21 @@ def test_problems_at_the_start_are_one_line(recording: Path) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_interrupts_are_for_the_program(recording: Path) -> None:
-    import signal
-
-    with start(recording) as handle:
+def test_interrupts_are_for_the_program(recording: Path, wait_for: Callable[..., Any]) -> None:
+    with start(recording) as running:
         for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
-            os.kill(handle.process.pid, number)
+            os.kill(running.process.pid, number)
         beat = control.open_control(recording)
         before = beat.heartbeat
-        deadline = time.monotonic() + 20
-        while beat.heartbeat == before:
-            assert time.monotonic() < deadline
-            time.sleep(0.005)
+        wait_for(lambda: beat.heartbeat != before, "a heartbeat")
     assert Session.open(recording).info["status"] == "complete"
 
 
-def test_the_help_of_the_module_needs_no_session() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "tops_kit.collect", "--help"], capture_output=True, text=True, check=True
-    )
-    assert "FOLDER" in done.stdout.upper()
+def test_the_help_of_the_module_needs_no_session(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["--help"])
+    assert left.value.code == 0
+    assert "folder" in capsys.readouterr().out
 
 
 def test_the_twin_is_chosen_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -283,6 +283,36 @@ def test_what_is_no_session_is_one_clear_line(tmp_path: Path) -> None:
     control.create(tmp_path)
     with pytest.raises(SessionError, match=r"no session\.json"):
         recover(tmp_path)
+    (tmp_path / "control").unlink()
+    with pytest.raises(SessionError, match="is no session"):
+        recover(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", bytes(4096), b"garbage" * 1000])
+def test_a_damaged_control_file_costs_no_records(
+    content: bytes, recording: Path, fake_process: Callable[..., Any]
+) -> None:
+    made = new_collector(recording)
+    expected = produce(fake_process)
+    made.round()
+    made.writing.stop()
+    made.writer.abandon()
+    (recording / "control").unlink()  # the dead collector's mapping stays whole
+    (recording / "control").write_bytes(content)
+    recover(recording)
+    assert found(recording) == expected
+    assert "control" in {entry.code for entry in Session.open(recording).ledger.entries if not entry.clean}
+    assert recover(recording) == []
+
+
+def test_a_recording_of_another_version_is_left_alone(recording: Path) -> None:
+    made = new_collector(recording)
+    made.writing.stop()
+    made.writer.abandon()
+    struct.pack_into("<I", made.control.memory, 8, layout.LAYOUT_VERSION + 1)
+    with pytest.raises(SessionError, match="another version"):
+        recover(recording)
+    assert (recording / "control").exists()
 
 
 def test_a_damaged_state_or_clock_file_costs_no_records(

@@ -80,7 +80,8 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     words = list(sys.argv[1:] if argv is None else argv)
     cut = words.index("--") if "--" in words else len(words)
     options = parser.parse_args(words[:cut])
-    options.command = words[cut + 1 :]  # what is recorded: kept with the session
+    # What is recorded is kept with the session, as JSON: words that are no UTF-8 get escapes.
+    options.command = [os.fsencode(word).decode("utf-8", "backslashreplace") for word in words[cut + 1 :]]
     return options
 
 

@@ -97,7 +97,8 @@ class Collector:
 
     def note(self, stream: str, what: str, count: int, text: str) -> None:
         """A ledger entry."""
-        self.state.notes.append([stream, what, count, text])
+        # Names of files that are no UTF-8 can't go into JSON as they are.
+        self.state.notes.append([stream, what, count, text.encode("utf-8", "backslashreplace").decode()])
 
     def wake(self) -> None:
         """Interrupt the sleep of `run`; for signal handlers and other threads."""
@@ -154,6 +155,10 @@ class Collector:
             self._last_second = now
             self.every_second()
         return copied
+
+    def look(self, *, last: bool = False) -> None:
+        """Take up all files that are new by now. `last`: what is unfinished stays so."""
+        self._watch(self.discovery.look(force=True, last=last))
 
     def note_failure(self) -> None:
         """Say in the ledger that recording stopped early, also to a later recovery where there is room for
@@ -280,26 +285,39 @@ class Collector:
             self.finish_rings(gone, lambda ring: finishing.last_tick(self, ring.process, [ring]))
 
     def end_processes(self) -> None:
-        """Find processes that ended, and take what they left."""
-        for row in list(self.processes.rows.values()):
-            if row.watch is None or (not row.ended and row.watch.alive()):
-                continue
-            self.discovery.look(force=True)  # what it made since the last look
-            mine = {names.serial for names in row.names}
-            rings = [ring for ring in self.table.rings if ring.process in mine]
-            if rings:
-                self.drain(wait=True, final=True)
-            if self.failure is not None:
-                return
-            anchor = self.take_anchor()
-            if row.watch.fd is not None:
-                with contextlib.suppress(KeyError):
-                    self.poller.unregister(row.watch.fd)
+        """Find processes that ended, and take what they left; all at once, as a look costs more with each."""
+        ended = self._ended()
+        if not ended:
+            return
+        self.look()  # what they made since the last look
+        mine = {names.serial for row in ended for names in row.names}
+        rings = [ring for ring in self.table.rings if ring.process in mine]
+        if rings:
+            self.drain(wait=True, final=True)
+        if self.failure is not None:
+            return
+        anchor = self.take_anchor()
+        for row in ended:
+            self._unwatch(row)
             with self.processes.lock:
                 self.processes.end(row, self.clock.session_ns(anchor.monotonic_ns))
-            ticks = {layout.CLOCK_MONOTONIC: anchor.monotonic_ns, layout.CLOCK_TSC: anchor.tsc}
-            self.finish_rings(rings, lambda ring, ticks=ticks: ticks[ring.clock])  # type: ignore[misc]
-            self.save_state()
+        ticks = {layout.CLOCK_MONOTONIC: anchor.monotonic_ns, layout.CLOCK_TSC: anchor.tsc}
+        self.finish_rings(rings, lambda ring: ticks[ring.clock])
+        self.save_state()
+
+    def _ended(self) -> list[Row]:
+        """Rows of processes whose end has not been dealt with."""
+        with self.processes.lock:
+            return [
+                row
+                for row in self.processes.rows.values()
+                if row.watch is not None and (row.ended or not row.watch.alive())
+            ]
+
+    def _unwatch(self, row: Row) -> None:
+        if row.watch is not None and row.watch.fd is not None:
+            with contextlib.suppress(KeyError):  # it woke us already
+                self.poller.unregister(row.watch.fd)
 
     def finish_rings(self, rings: list[Ring], end_tick: Callable[[Ring], int]) -> None:
         """Record what drained rings left open as unfinished, keep their counts, and delete them."""
@@ -351,7 +369,7 @@ class Collector:
 
     def anyone_left(self) -> bool:
         """Whether a recorded process runs, one that has only just begun included."""
-        self._watch(self.discovery.look(force=True))
+        self.look()
         return self.processes.any_alive()
 
     def hold_leash(self, descriptor: int) -> None:
@@ -367,7 +385,9 @@ class Collector:
 
     def close_pipes(self) -> None:
         os.close(self._wake_read)
-        os.close(self._wake_write)
+        # A signal may still come, and the number may belong to another file by then.
+        closed, self._wake_write = self._wake_write, -1
+        os.close(closed)
 
 
 def begin(folder: Path, control: Control, writer: SessionWriter, loops: Loops) -> Collector:

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 _EVERY_S = 10.0
 _PARTS = 4  # journal parts written since: less is not worth a process
-
-
 _WORTH_ROWS = 1 << 18
 
 

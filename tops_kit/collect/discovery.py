@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tops_kit.collect.names import NamesError, ProcessNames, fork_order
 from tops_kit.collect.processes import Processes, Row
-from tops_kit.collect.rings import RingError, RingNotReadyError, RingTable, open_ring
+from tops_kit.collect.rings import RingError, RingLaterError, RingNotReadyError, RingTable, open_ring
 
 _SETTLE_NS = 50_000_000  # a folder may change again within the grain of its time stamp
 _RESCAN_S = 1.0
@@ -136,6 +136,9 @@ class Discovery:
                     self._waiting_rings[name] = since
                 continue
             except RingError as error:
+                if isinstance(error, RingLaterError) and not last:
+                    self._waiting_rings[name] = since
+                    continue
                 self._note("collector", "dropped:ring_file", 1, f"ring file {name}: {error}")
                 continue
             if ring.process not in self._processes.by_serial:

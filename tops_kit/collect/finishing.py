@@ -77,9 +77,9 @@ def _retry(collector: Collector) -> None:
 
 
 def _take_rest(collector: Collector) -> None:
-    collector.discovery.look(force=True)
+    collector.look()
     collector.end_processes()
-    collector.discovery.look(force=True, last=True)
+    collector.look(last=True)
     collector.drain(wait=True)
     _take_open_of_living(collector)
     collector.wait_for_writer(len(collector.parts) - 2)

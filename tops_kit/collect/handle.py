@@ -129,15 +129,32 @@ def start(
         raise SessionError(f"cannot start the collector: {error.strerror or error}") from error
     finally:
         os.close(read)
+    try:
+        line = _first_word(process)
+    except BaseException:  # an interrupt: nobody would hold the leash of what we started
+        process.kill()
+        _end(process, write)
+        raise
+    if line != "ready":
+        code = _end(process, write)
+        raise SessionError(line or f"the collector did not start (it ended with {code})")
+    return CollectorHandle(folder, process, write)
+
+
+def _first_word(process: subprocess.Popen[str]) -> str:
+    """The line `ready`, else the last one that the collector wrote; empty when it wrote none."""
     assert process.stdout is not None
     line = ""
     for text in process.stdout:  # a sitecustomize of the user's may print something first
         line = text.strip()
         if line == "ready":
             break
-    if line != "ready":
-        os.close(write)
-        code = process.wait()
-        process.stdout.close()
-        raise SessionError(line or f"the collector did not start (it ended with {code})")
-    return CollectorHandle(folder, process, write)
+    return line
+
+
+def _end(process: subprocess.Popen[str], leash: int) -> int:
+    """Wait for a collector that did not become ready; its exit code."""
+    assert process.stdout is not None
+    os.close(leash)
+    process.stdout.close()
+    return process.wait()

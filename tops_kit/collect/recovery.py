@@ -14,7 +14,7 @@ from tops_kit.collect import journal_format as jf
 from tops_kit.collect.backend import Loops, load
 from tops_kit.collect.clock import ClockFile, ClockTable, take_anchor
 from tops_kit.collect.collector import Collector
-from tops_kit.collect.control import FILE, open_control
+from tops_kit.collect.control import FILE, Control, create, open_control
 from tops_kit.collect.convert import TABLES
 from tops_kit.collect.drain import RECORD
 from tops_kit.collect.journal import Part
@@ -35,6 +35,8 @@ def recover(folder: str | Path) -> list[str]:
     if not (folder / FILE).exists():
         if not folder.is_dir():
             raise SessionError(f"{folder} does not exist; give a session folder")
+        if not (folder / "session.json").exists():
+            raise SessionError(f"{folder} is no session (it has no session.json); give a session folder")
         sweeping.remove_trash(folder)
         return []
     if not (folder / "session.json").exists():
@@ -77,7 +79,7 @@ def _complete(folder: Path, writer: SessionWriter) -> None:
 def _collector(folder: Path, writer: SessionWriter) -> Collector:
     """A collector that goes on where the dead one was."""
     loops, _ = load()
-    control = open_control(folder)
+    control, damaged = _control(folder)
     control.recording = layout.RECORDING_OFF
     parts = journal.open_parts(folder, loops)
     collector = Collector(
@@ -95,6 +97,8 @@ def _collector(folder: Path, writer: SessionWriter) -> Collector:
     )
     left = state.load(folder)
     collector.state.notes = left.notes
+    if damaged:
+        collector.note("collector", "repaired:control", 1, "its control file was damaged")
     try:
         collector.processes.from_json(left.processes)
     except (KeyError, TypeError, ValueError):
@@ -114,6 +118,19 @@ def _collector(folder: Path, writer: SessionWriter) -> Collector:
         if (ring.process, ring.serial) in open_taken:
             ring.mark_open_taken()
     return collector
+
+
+def _control(folder: Path) -> tuple[Control, bool]:
+    """The control file, and whether it was damaged: then it is a new one. SessionError for one of another
+    version, whose rings we can't read.
+    """
+    try:
+        return open_control(folder), False
+    except SessionError:
+        if (folder / FILE).read_bytes().startswith(layout.CONTROL_MAGIC):
+            raise
+    (folder / FILE).unlink()
+    return create(folder, recording=layout.RECORDING_OFF), True
 
 
 def _clock(folder: Path, loops: Loops) -> ClockTable:

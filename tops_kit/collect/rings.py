@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import struct
@@ -33,6 +34,10 @@ OPEN = np.dtype(
 
 class RingError(Exception):
     """A ring file that can't be used; the message says why."""
+
+
+class RingLaterError(RingError):
+    """A ring file that can't be opened now, for want of files or memory: rings that end make room."""
 
 
 class RingNotReadyError(Exception):
@@ -99,21 +104,23 @@ class Ring:
 def open_ring(path: Path) -> Ring:
     """Map and check one ring file.
 
-    RingNotReadyError while it is being built, RingError when it can't be one, FileNotFoundError when it is
-    gone.
+    RingNotReadyError while it is being built, RingLaterError when there is no room for it now, RingError
+    when it can't be one, FileNotFoundError when it is gone.
     """
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise RingError(error.strerror or str(error)) from error
+        raise _unusable(error) from error
     try:
         size = os.fstat(descriptor).st_size
         if size < layout.PAGE:
             raise RingNotReadyError(path.name)
         memory = mmap.mmap(descriptor, size)
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise _unusable(error) from error
+    except ValueError as error:
         raise RingError(f"cannot be mapped: {error}") from error
     finally:
         os.close(descriptor)
@@ -141,6 +148,11 @@ def open_ring(path: Path) -> Ring:
         open_offset=values["open_offset"],
         open_capacity=values["open_capacity"],
     )
+
+
+def _unusable(error: OSError) -> RingError:
+    later = error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+    return (RingLaterError if later else RingError)(error.strerror or str(error))
 
 
 def _problem(values: dict[str, Any], size: int) -> str | None:

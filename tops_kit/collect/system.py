@@ -66,6 +66,16 @@ def maps_any(pid: int, texts: list[str]) -> bool | None:
     return any(text.encode() in data for text in texts)
 
 
+def _file_limit() -> int:
+    """How many files this process may have open."""
+    try:
+        import resource
+    except ImportError:
+        return 1 << 30
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return 1 << 30 if soft == resource.RLIM_INFINITY else soft
+
+
 def _status(code: int) -> int:
     """A wait status as exit code, or minus the signal."""
     return -(code & 0x7F) if code & 0x7F else (code >> 8) & 0xFF
@@ -82,7 +92,9 @@ class Watch:
         try:
             self.fd = os.pidfd_open(pid)
         except (OSError, AttributeError):
-            self.fd = None  # gone already, too many files, or an older system: /proc serves
+            self.fd = None  # gone already, or an older system: /proc serves
+        if self.fd is not None and self.fd >= _file_limit() // 2:
+            self.close()  # rings need files, too, and nothing else serves for those
         if self.fd is not None and not self._same(stat(pid)):
             self.close()  # the number belongs to another process by now
 

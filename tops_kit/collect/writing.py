@@ -140,7 +140,10 @@ class WritingThread:
         self._thread.join()
 
     def _run(self) -> None:
-        self._warm_up()
+        try:
+            self._warm_up()
+        except Exception as error:  # no memory: told like a part that can't be written
+            self.failure = error
         while (job := self._queue.get()) is not None:
             try:
                 if self.failure is None:
