@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -61,6 +62,7 @@ class Parser(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line (default: the process's) and return its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    _make_streams_safe()
     try:
         code = dispatch(words)
         sys.stdout.flush()
@@ -70,13 +72,39 @@ def main(argv: Sequence[str] | None = None) -> int:
         return error.exit_code
     except BrokenPipeError:
         # the reader of our output went away (`topsprof ... | head`): nothing is wrong
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return EXIT_BROKEN_PIPE
+    except OSError as error:  # a full disk, a folder without permission: the system says what and where
+        place = f"'{error.filename}': " if error.filename is not None else ""
+        print(f"topsprof: {place}{error.strerror or error}", file=sys.stderr)
+        _drop_output()
+        return EXIT_USAGE
     except KeyboardInterrupt:
         print("topsprof: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
     except SystemExit as leaving:  # argparse: help and errors
         return leaving.code if isinstance(leaving.code, int) else 0 if leaving.code is None else EXIT_USAGE
+
+
+def _make_streams_safe() -> None:
+    """See that messages can always be printed.
+
+    Where we were started with closed streams /dev/null stands for them (closed again in what we start), so
+    that no pipe gets their numbers. A file name that is no UTF-8 is shown with escapes.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123 - for good
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _drop_output() -> None:
+    """Where stdout takes no more, what is left for it goes nowhere, without a second error at our exit."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def dispatch(words: list[str]) -> int:

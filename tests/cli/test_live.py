@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import os
 import stat
 import sys
@@ -41,7 +42,31 @@ def test_a_name_is_taken_once() -> None:
     live.register(_session("a"))
     with pytest.raises(UserError, match="is running"):
         live.register(_session("a"))
-    assert live.free_name("a") == f"a-{os.getpid()}"
+    with pytest.raises(UserError, match="is running"):
+        live.announce("a", Path("b.topsprof"), (), 1)
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"), [("a.topsprof", "a"), (".hidden.topsprof", "hidden"), ("...topsprof", "session")]
+)
+def test_a_name_that_nobody_chose_is_always_free(folder: str, name: str) -> None:
+    for _ in range(2):
+        live.announce(None, Path(folder), (), 1)
+    assert {session.name for session in live.sessions()} == {name, f"{name}-{os.getpid()}"}
+
+
+def test_a_name_that_nobody_chose_is_short() -> None:
+    live.announce(None, Path("\U0001f600" * 60 + ".topsprof"), (), 1)
+    assert len(live.sessions()) == 1
+
+
+def test_no_room_for_the_announcement_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(UserError, match="No space left"):
+        live.register(_session("a"))
 
 
 def test_dead_sessions_are_forgotten(runtime: Path) -> None:

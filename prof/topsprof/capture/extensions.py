@@ -57,8 +57,14 @@ def recorder_folder() -> Path:
 
 
 def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Where extensions of this recorder lie: $XDG_CACHE_HOME (or ~/.cache)/topskit/recorder-HASH."""
-    base = environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    """Where extensions of this recorder lie: $XDG_CACHE_HOME (or ~/.cache)/topskit/recorder-HASH.
+
+    For a user without a home, as in some containers, it is a place that can't be made: the twin serves.
+    """
+    base = environ.get("XDG_CACHE_HOME")
+    if not base:
+        home = environ.get("HOME") or os.path.expanduser("~")  # noqa: PTH111 - Path.home() raises without one
+        base = os.path.join(home, ".cache") if home.startswith("/") else os.devnull  # noqa: PTH118
     return Path(base) / "topskit" / f"recorder-{_source_hash()}"
 
 
@@ -140,7 +146,10 @@ def _ask(python: str) -> tuple[list[int], str, str, str] | None:
 def _compiler(configured: str, environ: Mapping[str, str]) -> list[str] | None:
     """$CC, else the compiler that built that Python, else gcc or cc; None when there is none."""
     for text in (environ.get("CC"), configured, "gcc", "cc"):
-        words = shlex.split(text) if text else []
+        try:
+            words = shlex.split(text) if text else []
+        except ValueError:  # quotes without an end
+            words = []
         if words and shutil.which(words[0]):
             return words
         if text and text == environ.get("CC"):

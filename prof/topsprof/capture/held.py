@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import signal
@@ -27,8 +28,9 @@ class HeldProgram:
         self.program = program
         gate, self._gate = os.pipe()
         self._failure, failure = os.pipe()
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in (sys.stdout, sys.stderr):  # else the child would write it, too
+            with contextlib.suppress(OSError):  # nobody reads it: no reason not to run the program
+                stream.flush()
         self.pid = os.fork()
         if self.pid == 0:
             os.close(self._gate)
@@ -47,19 +49,23 @@ class HeldProgram:
             code += chunk
         os.close(self._failure)
         if code:
-            os.waitpid(self.pid, 0)
+            _reap(self.pid)
             raise _start_error(self.program, int(code))
 
     def cancel(self) -> None:
         """End the child before it became the program."""
         os.close(self._gate)
         os.close(self._failure)
-        os.waitpid(self.pid, 0)
+        _reap(self.pid)
+
+
+def _reap(pid: int) -> None:
+    with contextlib.suppress(ChildProcessError):  # where SIGCHLD is ignored nothing is left to wait for
+        os.waitpid(pid, 0)
 
 
 def _become(program: Program, gate: int, failure: int) -> NoReturn:
     """In the child: wait for the environment, then exec. Never returns into the caller's code."""
-    code = 0
     try:
         # what this Python set for itself is not what the program was to inherit
         for number in (signal.SIGPIPE, signal.SIGXFSZ):
@@ -78,8 +84,7 @@ def _become(program: Program, gate: int, failure: int) -> NoReturn:
             # a script without `#!`: shells run it by sh
             os.execve(_SHELL, (_SHELL, program.executable, *program.argv[1:]), environ)
     except OSError as error:
-        code = error.errno or errno.EIO
-        os.write(failure, str(code).encode())
+        os.write(failure, str(error.errno or errno.EIO).encode())
     finally:
         os._exit(EXIT_NOT_FOUND)
 

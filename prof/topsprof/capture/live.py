@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import stat
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -16,6 +18,12 @@ from tops_kit.errors import UserError
 from topsprof.capture import process_table
 
 _FOLDER: Final = "topskit-sessions"
+_LOCK: Final = ".lock"
+_NAME_BYTES: Final = 200
+
+
+class NameTakenError(UserError):
+    """A live session has this name."""
 
 
 @dataclass(frozen=True)
@@ -58,26 +66,48 @@ def runtime_folder(environ: Mapping[str, str] = os.environ) -> Path:
     return folder
 
 
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """One at a time reads and changes the announcements: a stale one that is removed may have a successor."""
+    descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def announce(name: str | None, folder: Path, command: tuple[str, ...], program_pid: int) -> Path:
+    """Announce the recording that this process runs; the file to `withdraw`.
+
+    Without a `name` it gets one like its folder's. Raises UserError when a live session has the `name`.
+    """
+    usual = folder.stem.strip(".")[: _NAME_BYTES // 8] or "session"  # 4 bytes a character, and room for a pid
+    try:
+        return register(announcement(name or usual, folder, command, program_pid))
+    except NameTakenError:
+        if name:
+            raise
+        return register(announcement(f"{usual}-{os.getpid()}", folder, command, program_pid))
+
+
 def register(session: LiveSession) -> Path:
-    """Announce `session`; the file to `withdraw`. Raises UserError when a live session has its name."""
+    """Announce `session`; the file to `withdraw`. Raises UserError when a live session has its name, or when
+    the announcement can't be written.
+    """
     folder = runtime_folder()
     path = _path(folder, session.name)
-    temporary = path.with_suffix(f".{os.getpid()}.tmp")
-    temporary.write_text(json.dumps(asdict(session)), encoding="utf-8")
     try:
-        while True:
-            try:
-                os.link(temporary, path)  # fails when it exists: two of one name can't both succeed
-                return path
-            except FileExistsError:
-                other = _read(path)
-                if other is not None and other.alive:
-                    raise UserError(
-                        f"a session named '{session.name}' is running: give another name"
-                    ) from None
-                path.unlink(missing_ok=True)
-    finally:
-        temporary.unlink()
+        with _locked(folder):
+            other = _read(path)
+            if other is not None and other.alive:
+                raise NameTakenError(f"a session named '{session.name}' is running: give another name")
+            path.write_text(json.dumps(asdict(session)), encoding="utf-8")
+    except OSError as error:
+        raise UserError(
+            f"'{path}' can't be written ({error.strerror}): set XDG_RUNTIME_DIR to a folder with room"
+        ) from None
+    return path
 
 
 def withdraw(path: Path) -> None:
@@ -88,12 +118,14 @@ def withdraw(path: Path) -> None:
 def sessions() -> list[LiveSession]:
     """The live sessions, oldest first. Announcements of dead ones are removed."""
     found: list[LiveSession] = []
-    for path in runtime_folder().glob("*.json"):
-        session = _read(path)
-        if session is not None and session.alive:
-            found.append(session)
-        else:
-            path.unlink(missing_ok=True)
+    folder = runtime_folder()
+    with _locked(folder):
+        for path in folder.glob("*.json"):
+            session = _read(path)
+            if session is not None and session.alive:
+                found.append(session)
+            else:
+                path.unlink(missing_ok=True)
     return sorted(found, key=lambda session: session.started_s)
 
 
@@ -115,12 +147,6 @@ def choose(name: str | None) -> LiveSession:
     raise UserError(f"no session named '{name}' is running" + (f"; running: {names}" if running else ""))
 
 
-def free_name(wanted: str) -> str:
-    """`wanted`, or a variation of it that no live session has."""
-    taken = {session.name for session in sessions()}
-    return wanted if wanted not in taken else f"{wanted}-{os.getpid()}"
-
-
 def announcement(name: str, folder: Path, command: tuple[str, ...], program_pid: int) -> LiveSession:
     """The LiveSession of a recording that this process runs."""
     pid = os.getpid()
@@ -136,7 +162,8 @@ def announcement(name: str, folder: Path, command: tuple[str, ...], program_pid:
 
 
 def _path(folder: Path, name: str) -> Path:
-    if not name or name.startswith(".") or "/" in name or "\0" in name or len(os.fsencode(name)) > 200:
+    too_long = len(os.fsencode(name)) > _NAME_BYTES
+    if not name or name.startswith(".") or "/" in name or "\0" in name or too_long:
         raise UserError(
             f"'{name}' can't name a session: use a short name without '/' and without a leading dot"
         )

@@ -46,8 +46,7 @@ def record(program: Program, options: RecordOptions, say: Say) -> Outcome:
     announced: Path | None = None
     try:
         folder = recording.claim_folder(options, held.pid)
-        name = options.session_name or live.free_name(folder.stem)
-        announced = live.register(live.announcement(name, folder, program.argv, held.pid))
+        announced = live.announce(options.session_name, folder, program.argv, held.pid)
         active = recording.Recording(folder, options, program.argv)
     except BaseException:
         held.cancel()

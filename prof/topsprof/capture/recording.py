@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 import time
@@ -165,22 +166,37 @@ def claim_folder(options: RecordOptions, pid: int) -> Path:
     pattern = options.output
     for path in naming.candidates(pattern, pid=pid):
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.mkdir()  # atomic: of two recordings that want one name, one gets it
-            return path
-        except FileExistsError:
-            if naming.has_counter(pattern or naming.DEFAULT_PATTERN) and path.parent.is_dir():
+            _make_parent(path)
+            if _made(path):
+                return path
+            if naming.has_counter(pattern or naming.DEFAULT_PATTERN):
                 continue
-            if not options.force:
-                raise naming.taken(path) from None
-            _remove_session(path)
-            path.mkdir()
+            if options.force:
+                _remove_session(path)
+            if not options.force or not _made(path):
+                raise naming.taken(path)
             return path
         except OSError as error:
             raise UserError(
                 f"'{path}' can't be made ({error.strerror}): name another place with -o NAME"
             ) from None
     raise AssertionError("candidates never ends without a path")
+
+
+def _make_parent(path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise NotADirectoryError(errno.ENOTDIR, f"{path.parent} is a file") from None
+
+
+def _made(path: Path) -> bool:
+    """Make the folder; False when there is something. Of two recordings that want one name, one gets it."""
+    try:
+        path.mkdir()
+    except FileExistsError:
+        return False
+    return True
 
 
 def _remove_session(path: Path) -> None:

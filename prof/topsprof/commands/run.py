@@ -159,6 +159,7 @@ def run(args: argparse.Namespace) -> int:
     require_linux("run")
     options = _options(args)
     words, module = program_words(args)
+    _check_exports(args)
     from topsprof.capture import program, record
 
     target = program.resolve(words, module=module)
@@ -252,31 +253,43 @@ class _Log:
                 raise UserError(f"--log-file '{path}' can't be written: {error.strerror}") from None
 
     def say(self, line: str) -> None:
-        """One message."""
-        if self._file is None:
-            note(line)
-        else:
-            print(line, file=self._file, flush=True)
+        """One message. Whether anybody can read it or not, the recording and its exit code go on."""
+        with contextlib.suppress(OSError):  # a closed pipe, a full disk
+            if self._file is None:
+                note(line)
+            else:
+                print(line, file=self._file, flush=True)
 
     def follow(self, words: list[str]) -> int:
-        """Run another command of ours; its exit code. Errors become a message."""
+        """Run another command of ours; its exit code. Whatever stops it becomes a message."""
         from topsprof import cli
 
-        try:
-            with contextlib.ExitStack() as stack:
-                if self._file is not None:
-                    stack.enter_context(contextlib.redirect_stdout(self._file))
-                return cli.dispatch(words)
-        except UserError as error:
-            self.say(str(error))
-            return error.exit_code
+        with contextlib.ExitStack() as stack:
+            if self._file is not None:
+                stack.enter_context(contextlib.redirect_stdout(self._file))
+                stack.enter_context(contextlib.redirect_stderr(self._file))
+            return cli.main(words)
 
     def __enter__(self) -> _Log:
         return self
 
     def __exit__(self, *exception: object) -> None:
         if self._file is not None:
-            self._file.close()
+            with contextlib.suppress(OSError):  # as in `say`
+                self._file.close()
+
+
+def _export_types(args: argparse.Namespace) -> list[str]:
+    return list(dict.fromkeys(kind for text in args.export for kind in _names(text)))
+
+
+def _check_exports(args: argparse.Namespace) -> None:
+    """Raise UserError for an unknown type of --export: not only when the program is done."""
+    from topsprof.exporters import registry
+
+    for kind in _export_types(args):
+        if registry.ALIASES.get(kind, kind) not in registry.EXPORTERS:
+            raise UserError(f"--export {kind}: unknown; one of {', '.join(registry.EXPORTERS)}")
 
 
 def _follow_ups(args: argparse.Namespace, folder: Path) -> list[list[str]]:
@@ -287,6 +300,6 @@ def _follow_ups(args: argparse.Namespace, folder: Path) -> list[list[str]]:
     if args.print_gcu_trace:
         commands.append(["stats", str(folder), "-r", "gcu_trace"])
     overwrite = ["-f"] if args.force_overwrite else []
-    for kind in dict.fromkeys(kind for text in args.export for kind in _names(text)):
+    for kind in _export_types(args):
         commands.append(["export", str(folder), "-t", kind, *overwrite])
     return commands
