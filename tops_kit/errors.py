@@ -1,4 +1,7 @@
-"""Errors that a user can cause. A command prints the message on one line and exits with `exit_code`; no traceback."""
+"""Errors that a user can cause.
+
+A command prints the message on one line and exits with `exit_code`; no traceback.
+"""
 
 from __future__ import annotations
 
