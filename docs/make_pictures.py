@@ -19,6 +19,7 @@ CHAR_WIDTH, LINE_HEIGHT, MARGIN = 8.43, 19, 18
 MAX_COLUMNS = 150
 BACKGROUND, TEXT, PROMPT = "#0d1117", "#e6edf3", "#7ee787"
 BUTTONS = ("#ff5f57", "#febc2e", "#28c840")
+NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"
 FONT = "ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 
 
@@ -31,7 +32,8 @@ def render(title: str, text: str) -> str:
     left, top = MARGIN, MARGIN + 24
     rows = "".join(
         f'<text x="{left}" y="{top + index * LINE_HEIGHT}" fill="{PROMPT if index == 0 else TEXT}">'
-        f"{html.escape(line)}</text>"
+        # A viewer may fold plain spaces, and the columns with them.
+        f"{html.escape(line).replace(' ', NO_BREAK_SPACE)}</text>"
         for index, line in enumerate(lines)
     )
     dots = "".join(
@@ -41,7 +43,7 @@ def render(title: str, text: str) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" role="img" '
         f'aria-label="{html.escape(title, quote=True)}">'
         f'<rect width="100%" height="100%" rx="8" fill="{BACKGROUND}"/>{dots}'
-        f'<g font-family="{FONT}" font-size="14" xml:space="preserve">{rows}</g></svg>\n'
+        f'<g font-family="{FONT}" font-size="14">{rows}</g></svg>\n'
     )
 
 
