@@ -132,6 +132,7 @@ def _line(folder: Path, error: Exception) -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     """Collect until told to stop; 0, or EXIT_INCOMPLETE when the session could not be completed."""
     options = _arguments(argv)
+    sys.meta_path.insert(0, _WithoutPandas)
     ends = _Ends(options.leash, options.wait == "all")
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
@@ -170,6 +171,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     return EXIT_INCOMPLETE
 
 
+class _WithoutPandas:
+    """Finds no pandas: where there is one, pyarrow loads it with the first array that it makes, and that takes
+    longer than all the rest of our start, and 40 MB.
+    """
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
+        """The import system asks."""
+        if name == "pandas":
+            raise ModuleNotFoundError("the collector does without pandas", name=name)
+
+
 def _raise_file_limit() -> None:
     """Each watched process takes a descriptor."""
     try:
@@ -183,4 +196,6 @@ def _raise_file_limit() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_code = main()
+    # All is written: taking numpy, pyarrow and the journal's mappings down would only keep someone waiting.
+    os._exit(exit_code)

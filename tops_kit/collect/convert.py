@@ -37,7 +37,6 @@ _COLUMN_TYPES = (
 _TX_KINDS = 1 << layout.KIND_RANGE | 1 << layout.KIND_MARK
 _NO_ROW_KINDS = 1 << layout.KIND_THREAD | 1 << layout.KIND_THREAD_END
 _KNOWN_KINDS = _TX_KINDS | _NO_ROW_KINDS | 1 << layout.KIND_COUNTER | 1 << layout.KIND_OVERHEAD
-_STYLES = pa.array(["PushPop", "StartEnd", "Mark"], pa.string())
 TABLES = ("tx", "counter", "overhead")
 
 
@@ -133,6 +132,7 @@ class Converter:
         self._processes = processes
         self._texts = texts
         self._scratch = Scratch()
+        self._styles = pa.array(["PushPop", "StartEnd", "Mark"], pa.string())
         self.notes = Notes()
 
     def reset(self) -> None:
@@ -237,7 +237,7 @@ class Converter:
             style = np.where(
                 columns.kind == layout.KIND_MARK, 2, (columns.flags & layout.FLAG_START_END) != 0
             ).astype(np.int32)
-            out["style"] = pa.DictionaryArray.from_arrays(pa.array(style), _STYLES)
+            out["style"] = pa.DictionaryArray.from_arrays(pa.array(style), self._styles)
         else:
             out["style"] = "PushPop"
         out["unfinished"] = (

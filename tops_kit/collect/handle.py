@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -46,6 +47,7 @@ class CollectorHandle:
         `timeout_s`.
         """
         try:
+            _wait_for_output_to_end(self.process, timeout_s)
             code = self.process.wait(timeout_s)
         except subprocess.TimeoutExpired as error:
             raise SessionError(
@@ -139,6 +141,14 @@ def start(
         code = _end(process, write)
         raise SessionError(line or f"the collector did not start (it ended with {code})")
     return CollectorHandle(folder, process, write)
+
+
+def _wait_for_output_to_end(process: subprocess.Popen[str], timeout_s: float | None) -> None:
+    """The collector's output ends with it. Popen.wait with a time limit would look only every 50 ms."""
+    if process.returncode is None and process.stdout is not None:
+        poller = select.poll()
+        poller.register(process.stdout, select.POLLIN)
+        poller.poll(None if timeout_s is None else timeout_s * 1000)
 
 
 def _first_word(process: subprocess.Popen[str]) -> str:

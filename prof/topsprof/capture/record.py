@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tops_kit.errors import SessionError, UserError
+from tops_kit.errors import UserError
 from topsprof.capture import attached, extensions, inject, live, recording, supervise
 from topsprof.capture.held import HeldProgram
 from topsprof.capture.options import RecordOptions
@@ -133,7 +133,7 @@ def _conclude(program: Program, active: recording.Recording, code: int, pid: int
     try:
         recording.note_exit(folder, pid, code)
         finding = recording.inspect(folder)
-    except (SessionError, OSError, ValueError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         say(f"{folder} is not complete ({error}): 'topsprof recover {folder}' may help")
         return Outcome(code, folder, complete=False, readable=False)
     if not finding.has_events:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -15,6 +14,7 @@ from topstx.recorder import layout
 
 from tops_kit.collect import control as control_file
 from tops_kit.errors import UserError
+from tops_kit.session.files import read_json, write_json
 from tops_kit.session.ledger import Ledger
 from topsprof import naming
 from topsprof.capture.options import RecordOptions
@@ -23,6 +23,7 @@ NOTES: Final = "notes"
 """File of a session being recorded in which recorded processes leave lines for `topsprof run`."""
 
 _POLL_S: Final = 0.2
+_MANIFEST: Final = "session.json"
 _OWN_TABLES: Final = frozenset({"process", "thread", "device", "stream", "overhead"})
 
 _CAPTURE_END: Final = {
@@ -148,10 +149,8 @@ class Finding:
 
 
 def inspect(folder: Path) -> Finding:
-    """Look at a closed session. Raises SessionError when it isn't one."""
-    from tops_kit.session.manifest import read_manifest
-
-    manifest: dict[str, Any] = read_manifest(folder)
+    """Look at a closed session. Raises OSError, ValueError, KeyError or TypeError when it isn't one."""
+    manifest = _manifest(folder)
     segments = folder / "segments"
     names = [path.name for path in segments.iterdir()] if segments.is_dir() else []
     tables = frozenset(name.rpartition("-")[0] for name in names if not name.startswith("."))
@@ -230,9 +229,12 @@ def _take_notes(folder: Path) -> list[str]:
 
 def note_exit(folder: Path, pid: int, code: int) -> None:
     """Keep the program's exit code with the session, as attributes `program_pid` and `exit_code`."""
-    path = folder / "session.json"
-    manifest = json.loads(path.read_text(encoding="utf-8"))
+    manifest = _manifest(folder)
     manifest["attributes"] |= {"program_pid": pid, "exit_code": code}
-    temporary = path.with_suffix(".json.tmp")
-    temporary.write_text(json.dumps(manifest), encoding="utf-8")
-    temporary.replace(path)
+    write_json(folder / _MANIFEST, manifest)
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    """session.json as it is: tops_kit.session.manifest would load pyarrow to check it, 0.1 s at each run."""
+    manifest: dict[str, Any] = read_json(folder / _MANIFEST)
+    return manifest
