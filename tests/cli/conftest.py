@@ -1,9 +1,13 @@
-"""Running the command as a user does: in a folder of its own, as a process."""
+"""Running the command as a user does: in a folder of its own, as a process. And, for what is not about that
+process, recording with this one in its place, which takes a tenth of the time.
+"""
 
 from __future__ import annotations
 
+import argparse
 import os
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -102,6 +106,88 @@ def cli(tmp_path: Path, cache_home: Path) -> Iterator[Cli]:
             process.wait()
         for pipe in filter(None, (process.stdin, process.stdout, process.stderr)):
             pipe.close()  # not read to the end: a program that was left behind may hold the other end
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _signals_as_in_a_terminal() -> Iterator[None]:
+    """Programs die of the signals that tests send, also where the tests run in the background (nohup, &)."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)}
+    for number, handler in before.items():
+        if handler is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+class Here:
+    """A recording as `topsprof run` makes it, of programs that the test starts one after the other."""
+
+    def __init__(self, cli: Cli, words: tuple[str, ...]) -> None:
+        from topsprof.capture import recording
+        from topsprof.commands import run
+
+        parser = argparse.ArgumentParser(allow_abbrev=False)
+        run.add_arguments(parser)
+        options = run.record_options(parser.parse_args(["-o", str(cli.cwd / "a"), *words, "program"]))
+        self._cli = cli
+        self.recording = recording.Recording(recording.claim_folder(options, 1), options, ["program"])
+        self.recording.begin()
+
+    def run(self, *command: str | Path, env: dict[str, str] | None = None) -> str:
+        """Run a program to its end, recorded; what it wrote, stderr after stdout. Fails when it fails."""
+        from topsprof.capture import inject
+
+        done = subprocess.run(
+            [sys.executable, *map(str, command)] if str(command[0])[0] in "-/" else [*map(str, command)],
+            cwd=self._cli.cwd,
+            env=inject.environment(self.recording.folder, self._cli.environ | (env or {})),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=DEADLINE_S,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr.decode()
+        return done.stdout.decode() + done.stderr.decode()
+
+    def names(self) -> list[str]:
+        """End the recording; names of its ranges and marks, sorted."""
+        self.recording.close()
+        assert self.recording.problem == ""
+        return self._cli.names("a.topsprof")
+
+
+@pytest.fixture
+def here(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Here]]:
+    """Begin a recording with options of `run`; the test's own process is its collector."""
+    import tops_kit.collect
+    from tops_kit.collect import backend, collector, control, finishing, journal
+    from tops_kit.session import SessionWriter
+
+    class InPlace:
+        process = argparse.Namespace(poll=lambda: None)
+
+        def __init__(self, folder: Path, command: list[str]) -> None:
+            writer = SessionWriter.create(folder, command=command)
+            switches = control.open_control(folder)
+            self._collector = collector.begin(folder, switches, writer, backend.load()[0])
+            self._collector.beat()
+
+        def stop(self) -> None:
+            finishing.finish(self._collector, "complete")
+            assert self._collector.failure is None
+
+    monkeypatch.setattr(tops_kit.collect, "start", InPlace)
+    monkeypatch.setattr(journal, "SIZES", (1 << 18,))
+    begun: list[Here] = []
+
+    def begin(*words: str) -> Here:
+        begun.append(Here(cli, words))
+        return begun[-1]
+
+    yield begin
+    for each in begun:
+        each.recording.close()
 
 
 @pytest.fixture

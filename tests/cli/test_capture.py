@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from topstx.recorder import layout
 
 from tops_kit.collect import control
 
@@ -49,10 +50,10 @@ ONE_STEP = ["in step", "read", "step"]
         (["--topstx-domain-exclude", "io,other"], ["between", "in step", "step"] * 4),
     ],
 )
-def test_ranges_and_domains(options: list[str], expected: list[str], cli: Any) -> None:
-    done = cli("run", "-o", "a", *options, "--", cli.script(STEPS))
-    assert done.returncode == 0, done.stderr
-    assert cli.names("a.topsprof") == sorted(expected)
+def test_ranges_and_domains(options: list[str], expected: list[str], cli: Any, here: Any) -> None:
+    recording = here(*options)
+    recording.run(cli.script(STEPS))
+    assert recording.names() == sorted(expected)
 
 
 def _ask(process: Any, word: str, read_line: ReadLine) -> None:
@@ -65,8 +66,8 @@ def test_delay(cli: Any, read_line: ReadLine, until: Until) -> None:
         "run", "--delay", "0.3", "-o", "a", "--", sys.executable, cli.script(ECHO), stdin=-1, bufsize=0
     )
     assert read_line(process) == "up"
-    state = lambda: json.loads(cli("sessions", "--json").stdout)[0]["state"]  # noqa: E731
-    until(lambda: state() == "recording")
+    switches = control.open_control(cli.cwd / "a.topsprof")
+    until(lambda: switches.recording == layout.RECORDING_ON)
     _ask(process, "later", read_line)
     process.communicate(timeout=60)
     assert process.returncode == 0
@@ -78,7 +79,7 @@ def test_duration_ends_the_session_and_not_the_program(cli: Any, read_line: Read
         "run", "--duration", "0.3", "-o", "a", "--", sys.executable, cli.script(ECHO), stdin=-1, bufsize=0
     )
     assert read_line(process) == "up"
-    until(lambda: cli("sessions").stdout == "no session is running\n")
+    until(lambda: not (cli.cwd / "a.topsprof" / "control").exists())
     _ask(process, "too late", read_line)
     _, error = process.communicate(timeout=60)
     assert process.returncode == 0
@@ -86,16 +87,17 @@ def test_duration_ends_the_session_and_not_the_program(cli: Any, read_line: Read
     assert cli.names("a.topsprof") == []
 
 
-@pytest.mark.parametrize(
-    ("kill", "code"), [("sigterm", 143), ("sigkill", 137), (str(int(signal.SIGINT)), 130)]
-)
-def test_kill_ends_the_program_and_what_it_started(kill: str, code: int, cli: Any) -> None:
+def test_kill_ends_the_program_and_what_it_started(cli: Any) -> None:
     # the child holds the pipe: communicate() would wait for it, were it not signalled as well
-    program = cli.script("import subprocess\nsubprocess.run(['sleep', '1000'])\n")
-    words = ["--duration", "0.5", "--kill", kill, "-o", "a"]
-    process = cli.start("run", *words, "--", sys.executable, program)
-    process.communicate(timeout=60)
-    assert process.returncode == code
+    shell = "sleep 1000; true"
+    codes = {"sigterm": 143, "sigkill": 137, str(int(signal.SIGINT)): 130}
+    running = {
+        kill: cli.start("run", "--duration", "0.1", "--kill", kill, "-o", kill, "--", "sh", "-c", shell)
+        for kill in codes
+    }
+    for kill, process in running.items():
+        process.communicate(timeout=60)
+        assert process.returncode == codes[kill], kill
 
 
 def test_stop_shutdown_after_a_range(cli: Any) -> None:
@@ -108,7 +110,7 @@ def test_stop_shutdown_after_a_range(cli: Any) -> None:
 
 def test_wait_all_waits_for_what_the_program_left_behind(cli: Any) -> None:
     child = cli.script("import sys, topstx\nsys.stdin.readline()\ntopstx.mark('child')\n", "child.py")
-    shell = f"( sleep 0.5; echo go ) | '{sys.executable}' '{child}' >/dev/null 2>&1 & exit 4"
+    shell = f"( sleep 0.2; echo go ) | '{sys.executable}' '{child}' >/dev/null 2>&1 & exit 4"
     done = cli("run", "--wait", "all", "-o", "a", "--", "sh", "-c", shell)
     assert done.returncode == 4
     assert cli.names("a.topsprof") == ["child"]

@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
+import topsprof
 from topsprof import cli as dispatcher
+
+import tops_kit
 
 
 @pytest.mark.smoke
@@ -32,7 +36,9 @@ def test_help_loads_no_heavy_module() -> None:
 
 
 def _with_path(code: str) -> str:
-    return f"import sys; sys.path[:] = {sys.path!r}\n{code}"
+    # an editable install is no folder on sys.path but a finder, which a Python without site does not load
+    folders = [str(Path(module.__file__).parent.parent) for module in (topsprof, tops_kit)]
+    return f"import sys; sys.path[:] = {[*folders, *sys.path]!r}\n{code}"
 
 
 @pytest.mark.smoke

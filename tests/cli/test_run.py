@@ -137,7 +137,12 @@ def test_signal_settings_are_what_a_shell_gives(cli: Any) -> None:
     code = "print(*[line for line in open('/proc/self/status') if line[:6] in ('SigBlk', 'SigIgn')])"
     command = ["-S", "-c", code]
     direct = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=True)
-    assert cli("run", "--", sys.executable, *command).stdout == direct.stdout
+    assert _settings(cli("run", "--", sys.executable, *command).stdout) == _settings(direct.stdout)
+
+
+def _settings(status: str) -> list[int]:
+    """The masks, less signals 32 and 33, which glibc takes for itself as soon as a process has threads."""
+    return [int(word, 16) & ~(0b11 << 31) for word in status.split() if word[-1] != ":"]
 
 
 @pytest.mark.parametrize(

@@ -172,8 +172,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 class _WithoutPandas:
-    """Finds no pandas: where there is one, pyarrow loads it with the first array that it makes, and that takes
-    longer than all the rest of our start, and 40 MB.
+    """Finds no pandas: where there is one, pyarrow loads it with the first array that it makes, and that
+    takes longer than all the rest of our start, and 40 MB.
     """
 
     @staticmethod

@@ -157,7 +157,7 @@ class _Later(argparse.Action):
 def run(args: argparse.Namespace) -> int:
     """Run and record; the program's exit code."""
     require_linux("run")
-    options = _options(args)
+    options = record_options(args)
     words, module = program_words(args)
     _check_exports(args)
     from topsprof.capture import program, record
@@ -176,7 +176,8 @@ def run(args: argparse.Namespace) -> int:
     return EXIT_INCOMPLETE if args.strict and not outcome.complete else 0
 
 
-def _options(args: argparse.Namespace) -> RecordOptions:
+def record_options(args: argparse.Namespace) -> RecordOptions:
+    """What the options of a command line ask of the recording. Raises UserError."""
     include, exclude = _names(args.topstx_domain_include), _names(args.topstx_domain_exclude)
     if include and exclude:
         raise UserError("--topstx-domain-include and -exclude: give one of them")
