@@ -64,6 +64,19 @@ def test_02_more_than_rounding_is_left_as_it_is(import_events: Import) -> None:
     assert spans(session) == [("a", 0, 10_041), ("b", 10_000, 20_000)]
 
 
+@pytest.mark.parametrize(("start", "over_ns"), [(0.08, 1), (0.08, 19), (5, 1), (5, 40)])
+def test_02_a_child_that_ends_after_its_parent_by_rounding_stays_its_child(
+    import_events: Import, start: float, over_ns: int
+) -> None:
+    end = 0.1 if start < 1 else 10
+    session = import_events([x("parent", 0, end), x("child", start, round(end - start + over_ns / 1000, 3))])
+    assert spans(session) == [
+        ("parent", 0, round(end * 1000)),
+        ("child", round(start * 1000), round(end * 1000)),
+    ]
+    assert codes(session) == {"clipped:overlap_by_rounding": 1}
+
+
 def test_02_strict_keeps_the_times(import_events: Import) -> None:
     session = import_events([x("a", 0, 10.001), x("b", 10, 10)], on_error="strict")
     assert spans(session)[0] == ("a", 0, 10_001)

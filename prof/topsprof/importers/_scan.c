@@ -211,35 +211,66 @@ static PyType_Slot SCANNER_SLOTS[] = {
 };
 static PyType_Spec SCANNER_SPEC = {"topsprof.importers._scan.Scanner", sizeof(Scanner), 0, Py_TPFLAGS_DEFAULT, SCANNER_SLOTS};
 
-/* How many intervals overlap another one without lying within it. The arrays are sorted by (track, start, -length). */
-static PyObject *overlaps(PyObject *module, PyObject *args) {
-    (void)module;
-    Py_buffer track, start, end;
-    if (!PyArg_ParseTuple(args, "y*y*y*", &track, &start, &end)) return NULL;
-    const int64_t *t = track.buf, *b = start.buf, *e = end.buf;
-    Py_ssize_t n = track.len / (Py_ssize_t)sizeof *t, depth = 0, count = 0;
-    int64_t *open = NULL;
-    bool good = start.len == track.len && end.len == track.len && (open = malloc((size_t)(n + 1) * sizeof *open));
-    if (good) {
-        Py_BEGIN_ALLOW_THREADS
-        for (Py_ssize_t i = 0; i < n; i++) {
-            if (i && t[i] != t[i - 1]) depth = 0;
-            while (depth && open[depth - 1] <= b[i]) depth--;
-            if (depth && e[i] > open[depth - 1]) count++; /* goes on beside the one it began in */
-            else open[depth++] = e[i];
+/* Intervals of one track that overlap without nesting. An overlap of up to `tolerance` is rounding: it is cut off the
+ * earlier one, or off the end of the later one where that is less (then it lies within). The arrays are sorted by
+ * (track, start, -length); `end` is changed. False without memory. */
+static bool nest_sorted(const int64_t *track, const int64_t *start, int64_t *end, Py_ssize_t n, int64_t tolerance,
+                        Py_ssize_t *trimmed, Py_ssize_t *overlapping) {
+    Py_ssize_t *open = malloc((size_t)(n + 1) * sizeof *open), depth = 0;
+    if (!open) return false;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        if (i && track[i] != track[i - 1]) depth = 0;
+        bool beside = false;
+        for (; depth; depth--) {
+            int64_t *outer = &end[open[depth - 1]];
+            if (*outer <= start[i]) continue;
+            if (end[i] <= *outer) break;
+            uint64_t shared = (uint64_t)*outer - (uint64_t)start[i], over = (uint64_t)end[i] - (uint64_t)*outer;
+            if (shared <= over && shared <= (uint64_t)tolerance) {
+                *outer = start[i];
+                ++*trimmed;
+            } else if (over <= (uint64_t)tolerance) {
+                end[i] = *outer;
+                ++*trimmed;
+                break;
+            } else { /* goes on beside the one it began in */
+                beside = true;
+                break;
+            }
         }
-        Py_END_ALLOW_THREADS
+        if (beside) ++*overlapping;
+        else open[depth++] = i;
     }
     free(open);
+    return true;
+}
+
+static PyObject *nest(PyObject *module, PyObject *args) {
+    (void)module;
+    Py_buffer track, start, end;
+    long long tolerance;
+    if (!PyArg_ParseTuple(args, "y*y*y*L", &track, &start, &end, &tolerance)) return NULL;
+    Py_ssize_t n = track.len / 8, trimmed = 0, overlapping = 0;
+    PyObject *ends = NULL, *out = NULL;
+    if (start.len != n * 8 || end.len != n * 8 || tolerance < 0)
+        PyErr_SetString(PyExc_ValueError, "columns of different lengths");
+    else if ((ends = PyBytes_FromStringAndSize(end.buf, end.len))) {
+        bool good;
+        Py_BEGIN_ALLOW_THREADS
+        good = nest_sorted(track.buf, start.buf, (int64_t *)PyBytes_AS_STRING(ends), n, tolerance, &trimmed, &overlapping);
+        Py_END_ALLOW_THREADS
+        out = good ? Py_BuildValue("(Onn)", ends, trimmed, overlapping) : PyErr_NoMemory();
+    }
+    Py_XDECREF(ends);
     PyBuffer_Release(&track);
     PyBuffer_Release(&start);
     PyBuffer_Release(&end);
-    if (!good) return PyErr_Occurred() ? NULL : PyErr_NoMemory();
-    return PyLong_FromSsize_t(count);
+    return out;
 }
 
 static PyMethodDef MODULE_METHODS[] = {
-    {"overlaps", overlaps, METH_VARARGS, "Intervals (int64 track, start, end, sorted) that overlap without nesting."},
+    {"nest", nest, METH_VARARGS,
+     "Intervals (int64 track, start, end, sorted; tolerance) -> (int64 ends, trimmed, overlapping without nesting)."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -149,11 +149,14 @@ class Tally:
 
 
 def numbers(ranges: str) -> frozenset[int]:
-    """`0-3,8` -> {0, 1, 2, 3, 8}. ValueError when it is nothing like that."""
+    """`0-3,8` -> {0, 1, 2, 3, 8}. ValueError when it is nothing like that, or more than a million numbers."""
     found: set[int] = set()
     for part in ranges.split(","):
         low, dash, high = part.partition("-")
-        found.update(range(int(low), int(high) + 1) if dash else (int(low),))
+        first, last = int(low), int(high if dash else low)
+        if not 0 <= last - first < 1_000_000:
+            raise ValueError(part)
+        found.update(range(first, last + 1))
     return frozenset(found)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from tops_kit.session import SessionWriter
 
 BATCH_ROWS = 1 << 17
+_WITH_STACK = re.compile(rb'"with_stack"\s*:\s*(?:1|true)')
 _FATAL = "no_events"
 _DROPPING = frozenset(
     ("malformed_event", "truncated_event", "not_an_object", "malformed_metadata", "truncated_metadata")
@@ -64,8 +66,9 @@ def run(source: Source, writer: SessionWriter, options: ImportOptions, flavour: 
     none.
     """
     tally = Tally(writer.ledger, flavour.name, source, options)
-    window = StepWindow.find(source, options.steps) if options.steps is not None else None
-    engine = Engine(writer, options, tally, flavour, window)
+    window = StepWindow.find(source, options.steps, options.shift_ns) if options.steps is not None else None
+    late = flavour.kineto and _WITH_STACK.search(source.head()) is not None
+    engine = Engine(writer, options, tally, flavour, window, late_functions=late)
     scanner = scanner_class()(list(flavour.keys.items()))
     strict = options.on_error == "strict"
     for batch in batches(source, scanner, engine.strings, BATCH_ROWS, options.shift_ns):
@@ -104,6 +107,8 @@ class Engine:
         tally: Tally,
         flavour: Flavour,
         window: StepWindow | None,
+        *,
+        late_functions: bool,
     ) -> None:
         self._writer = writer
         self._options = options
@@ -123,6 +128,7 @@ class Engine:
             keys=flavour.keys,
             window=window,
             kineto=flavour.kineto,
+            late_functions=late_functions,
         )
         self._threads = RangePool(writer, tally, self.strings, style="PushPop")
         self._ids = RangePool(writer, tally, self.strings, style="StartEnd")
@@ -219,7 +225,7 @@ class Engine:
             self._tally.dropped("event_without_time", int(timeless.sum()) - wrong)
         if self._options.drop:
             new = [
-                self.strings.text(number) in self._options.drop
+                not self._options.drop.isdisjoint(_categories(self.strings.text(number)))
                 for number in range(len(self._dropped), len(self.strings))
             ]
             self._dropped = np.concatenate((self._dropped, np.array(new, np.bool_)))
@@ -390,6 +396,11 @@ class Engine:
                 others.append(i)
         if others:  # samples of no profile: marks
             self._marks(batch, np.array(others, np.int64), pid, tid)
+
+
+def _categories(text: str) -> list[str]:
+    """A category, or all of a comma list of them."""
+    return [text, *(part.strip() for part in text.split(","))]
 
 
 _STRING_KINDS = frozenset((STRING, STRING + LOCAL, STRING + GLOBAL))

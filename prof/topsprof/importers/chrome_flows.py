@@ -64,11 +64,9 @@ def link(events: FlowEvents) -> tuple[Int64s, Int64s, Int64s]:
     clocks disagree an f may stand before its s: an f that nothing leads to and the s after it that leads
     nowhere belong together.
     """
-    order = np.lexsort((events.ts, events.identity))
     # at one instant s comes before t and t before f
-    phase = events.phase[order]
-    rank = np.where(phase == START, 0, np.where(phase == STEP, 1, 2))
-    order = order[np.lexsort((rank, events.ts[order], events.identity[order]))]
+    rank = np.where(events.phase == START, 0, np.where(events.phase == STEP, 1, 2))
+    order = np.lexsort((rank, events.ts, events.identity))
     phase, identity = events.phase[order], events.identity[order]
     n = len(order)
     if n < 2:

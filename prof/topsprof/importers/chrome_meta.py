@@ -23,17 +23,24 @@ READ_KEYS = frozenset(
 
 
 def parse(text: bytes) -> Any:
-    """A JSON value, or one in Python's spelling inside a JSON string; a string that is neither stays one."""
-    value = json.loads(text)
+    """A JSON value, or one in Python's spelling inside a JSON string; what is neither, or holds numbers
+    that are too large, stays text.
+    """
+    try:
+        value = json.loads(text)
+    except ValueError:  # an integer of thousands of digits: the scanner lets only JSON through
+        return text.decode()
     if isinstance(value, str) and value[:1] in "{[":
         try:
             return json.loads(value)
         except ValueError:
             pass  # not JSON: Kineto also writes str() of a dict
         try:
-            return ast.literal_eval(value)
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            found = ast.literal_eval(value)
+            json.dumps(found, allow_nan=False)  # a session's attributes are JSON
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
             return value
+        return found
     return value
 
 

@@ -6,6 +6,7 @@ Both are small beside the events, so they are read as JSON values.
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from topsprof.importers.base import Tally
@@ -54,7 +55,8 @@ class Profiles:
         if name == "Profile":
             profile.thread = place.tid
             start = integer(data.get("startTime"))
-            profile.time_ns = place.ts if start is None else start * 1000
+            start = None if start is None else _int64(start * 1000)
+            profile.time_ns = place.ts if start is None else start
         profile.chunk(data)
         return True
 
@@ -112,7 +114,7 @@ class Profiles:
             pid, tid = integer(entry.get("pid")) or 0, integer(entry.get("tid")) or 0
             try:
                 weight = float(entry.get("weight", 1))
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 weight = 1.0
             self.sample(Place(ts, pid, tid), stack, weight, "samples")
         self._tally.dropped("sample_without_stack", lost)
@@ -158,7 +160,7 @@ class _V8Profile:
         """Nodes, samples and time deltas of a ProfileChunk; all are optional."""
         profile = data.get("cpuProfile")
         profile = profile if isinstance(profile, dict) else {}
-        for node in profile.get("nodes") or []:
+        for node in _list(profile.get("nodes")):
             number = integer(node.get("id")) if isinstance(node, dict) else None
             if number is None:
                 continue
@@ -166,12 +168,12 @@ class _V8Profile:
             parent = integer(node.get("parent"))
             if parent is not None:
                 self._parents[number] = parent
-            for child in node.get("children") or []:
+            for child in _list(node.get("children")):
                 if (below := integer(child)) is not None:
                     self._parents[below] = number
-        self._samples += [integer(sample) or 0 for sample in profile.get("samples") or []]
-        deltas = data.get("timeDeltas") or profile.get("timeDeltas") or []
-        self._deltas += [float(delta) if isinstance(delta, (int, float)) else 0.0 for delta in deltas]
+        self._samples += [integer(sample) or 0 for sample in _list(profile.get("samples"))]
+        deltas = _list(data.get("timeDeltas")) or _list(profile.get("timeDeltas"))
+        self._deltas += [_delta(delta) for delta in deltas]
 
     def write(self, profiles: Profiles) -> int:
         """Hand the samples over; returns how many have no node."""
@@ -181,7 +183,7 @@ class _V8Profile:
         for i, number in enumerate(self._samples):
             ts += round(self._deltas[i] * 1000) if i < len(self._deltas) else 0
             stack = self._stack(number, stacks, profiles)
-            if stack is None:
+            if stack is None or _int64(ts) is None:
                 lost += 1
                 continue
             ahead = self._deltas[i + 1] * 1000 if i + 1 < len(self._deltas) else 0.0
@@ -207,7 +209,7 @@ class _V8Profile:
                 parent,
                 str(frame.get("functionName") or "(anonymous)"),
                 _string(frame.get("url")),
-                None if line is None or line < 0 else line + 1,
+                None if line is None or line < 0 else _int64(line + 1),
             )
         return parent
 
@@ -219,9 +221,24 @@ def _string(value: Any) -> str | None:
 def _time(value: Any, scale_ns: int) -> int | None:
     """Microseconds as text or number -> ns; ints exactly."""
     number = integer(value) if not isinstance(value, float) else None
-    if number is not None and not isinstance(value, float):
-        return number * scale_ns
+    if number is not None:
+        return _int64(number * scale_ns)
     try:
-        return round(float(value) * scale_ns)
+        return _int64(round(float(value) * scale_ns))
     except (TypeError, ValueError, OverflowError):
         return None
+
+
+def _int64(number: int) -> int | None:
+    return number if -(1 << 63) <= number < 1 << 63 else None
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _delta(value: Any) -> float:
+    """Microseconds between two samples; 0 for what can't be."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return 0.0
+    return float(value) if math.isfinite(value) and abs(value) < 1 << 53 else 0.0

@@ -10,12 +10,14 @@ import pyarrow.compute as pc
 
 from topsprof.importers.base import Tally
 from topsprof.importers.chrome_pairs import pair, track_numbers
-from topsprof.importers.scan import Strings
+from topsprof.importers.scan import Int64s, Strings
 
 if TYPE_CHECKING:
     from tops_kit.session import SessionWriter
 
 POOL_ROWS = 2_000_000
+POOL_BYTES = 192 << 20
+"""Of args. Concatenating and pairing needs a multiple of it for a while."""
 
 
 class RangePool:
@@ -36,6 +38,8 @@ class RangePool:
         self._pool_rows = pool_rows
         self._parts: list[dict[str, Any]] = []
         self._rows = 0
+        self._bytes = 0
+        self._pool_bytes = POOL_BYTES
         self.end_ns = -(1 << 62)  # of the last event seen: where open ranges end
 
     def add(self, events: dict[str, Any]) -> None:
@@ -46,7 +50,8 @@ class RangePool:
         self.end_ns = max(self.end_ns, int(events["ts"].max()))
         self._parts.append(events)
         self._rows += n
-        if self._rows >= self._pool_rows:
+        self._bytes += events["args"].nbytes
+        if self._rows >= self._pool_rows or self._bytes >= self._pool_bytes:
             self._pair(final=False)
 
     def finish(self, end_ns: int) -> None:
@@ -96,7 +101,18 @@ class RangePool:
         self._rows = len(later)
         if self._rows > self._pool_rows * 3 // 4:
             self._pool_rows *= 2  # very many stay open: don't pair them again and again
+        self._bytes = left["args"].nbytes
+        if self._bytes > self._pool_bytes * 3 // 4:
+            self._pool_bytes *= 2
         self._parts.append(left)
+
+    def _durations(self, start: Int64s, stop: Int64s) -> Int64s:
+        duration = stop - start
+        beyond = (stop > start) & (duration < 0)
+        if beyond.any():
+            self._tally.clipped("end_beyond_int64", int(beyond.sum()), "longer than 292 years")
+        lengths: Int64s = np.where(beyond, np.iinfo(np.int64).max, np.maximum(duration, 0))
+        return lengths
 
     def _write(self, events: dict[str, Any], begin: Any, end: Any) -> None:
         if not len(begin):
@@ -110,7 +126,7 @@ class RangePool:
             category = np.where(category < 0, events["category"][end], category)
         columns = {
             "start_ns": start,
-            "duration_ns": np.maximum(stop - start, 0),
+            "duration_ns": self._durations(start, stop),
             "name": self._strings.names(name, ""),
             "process_id": events["process"][begin],
             "thread_id": events["thread"][begin],

@@ -161,7 +161,9 @@ class Rows:
             texts: Any = pa.array([f"[{x},{y},{z}]" for x, y, z in values.tolist()])
         else:
             values, there = self.batch.values(key, self.at, np.float64 if kind == "f" else np.int64)
-            if kind in "if":
+            if kind == "u":
+                texts = pc.cast(pa.array(values.view(np.uint64)), pa.string())
+            elif kind in "if":
                 texts = pc.cast(pa.array(values), pa.string())
             else:
                 as_json = json.dumps if kind == "s" else _json_text

@@ -13,7 +13,7 @@ from topsprof.importers.chrome_flows import identity_of
 from topsprof.importers.chrome_pairs import distinct, track_numbers
 from topsprof.importers.chrome_rows import Numbers, Rows
 from topsprof.importers.chrome_steps import StepWindow
-from topsprof.importers.kineto_stacks import OperatorStacks
+from topsprof.importers.kineto_stacks import LateOperators, OperatorStacks
 from topsprof.importers.kineto_tables import (
     DEVICE_TABLES,
     MAKERS,
@@ -34,6 +34,7 @@ _STEP: Final = _TABLES.index("step")
 _OP: Final = _TABLES.index("op")
 _PYTHON: Final = _TABLES.index("python")
 _PENDING_ROWS: Final = 1 << 20
+_LAST_NS: Final = (1 << 63) - 1
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,7 @@ class Slices:
         keys: dict[str, str],
         window: StepWindow | None,
         kineto: bool,
+        late_functions: bool = False,
     ) -> None:
         self._writer = writer
         self._tally = tally
@@ -71,6 +73,7 @@ class Slices:
         self._step = np.full(0, -1, np.int64)  # by string id, as a name: number of the step it names, else -1
         self._device_annotation = np.zeros(0, np.bool_)  # by string id, as a category
         self._stacks = OperatorStacks(strings)
+        self._late = LateOperators(self._stacks) if late_functions else None
         self._pending: list[tuple[str, Rows, _Events]] = []  # device rows that came before any host row
         self._pending_rows = 0
         self.host_pid: int | None = None  # the process that device rows belong to: the first with host rows
@@ -115,8 +118,10 @@ class Slices:
         return int((ts[at] + duration[at]).max())
 
     def finish(self) -> None:
-        """Device rows that still wait for a host process to belong to."""
+        """Device rows that still wait for a host process to belong to, operators for their functions."""
         self._flush_pending()
+        if self._late is not None:
+            self._resolve(self._late)
 
     def _learn(self) -> None:
         """Look at the strings that are new."""
@@ -143,7 +148,7 @@ class Slices:
         duration, state = batch.column("dur"), batch.column("dur_state")
         ok = (state[at] == GIVEN) & (duration[at] >= 0)
         if ok.all():
-            return duration
+            return self._fitting(batch, at, duration)
         states = state[at]
         self._tally.repaired("duration_missing", int((states == ABSENT).sum()), "taken as 0")
         self._tally.repaired(
@@ -152,8 +157,17 @@ class Slices:
         self._tally.repaired(
             "duration_negative", int(((states == GIVEN) & (duration[at] < 0)).sum()), "taken as 0"
         )
-        good: Int64s = np.where((state == GIVEN) & (duration >= 0), duration, 0)
-        return good
+        return self._fitting(batch, at, np.where((state == GIVEN) & (duration >= 0), duration, 0))
+
+    def _fitting(self, batch: Batch, at: Int64s, duration: Int64s) -> Int64s:
+        """Durations cut so that the ends fit int64."""
+        room = _LAST_NS - np.maximum(batch.column("ts"), 0)
+        beyond = int((duration[at] > room[at]).sum())
+        if not beyond:
+            return duration
+        self._tally.clipped("end_beyond_int64", beyond, "such times are no more than 292 years from 0")
+        fitting: Int64s = np.minimum(duration, room)
+        return fitting
 
     def _inside(self, table: str, batch: Batch, rows: Int64s) -> Int64s:
         """The rows that belong to the chosen steps."""
@@ -174,12 +188,22 @@ class Slices:
         if not self._kineto:
             return None
         python = classes == _PYTHON
-        chosen = at[python | (classes == _OP)]
+        if self._late is not None:
+            at = at[python]
+            self._late.add_functions(
+                identity_of(events.pid[at], events.tid[at]),
+                events.batch.column("ts")[at],
+                events.duration[at],
+                events.batch.column("name")[at],
+            )
+            return None
+        both = python | (classes == _OP)
+        chosen = at[both]
         found = self._stacks.walk(
-            identity_of(events.pid[chosen], events.tid[chosen]),
+            self._stacks.tracks(identity_of(events.pid[chosen], events.tid[chosen])),
             events.batch.column("ts")[chosen],
             events.duration[chosen],
-            np.where(python, events.batch.column("name")[at], -1)[python | (classes == _OP)],
+            np.where(python, events.batch.column("name")[at], -1)[both].astype(np.int32),
         )
         if found is None:
             return None
@@ -202,13 +226,39 @@ class Slices:
             columns["step"] = self._step[name]
         else:
             columns |= MAKERS[table](rows, self._category)
-        if table == "op" and paths is not None and columns["stack"] is None:
-            columns["stack"] = self._stacks.texts(paths[rows.at])
         columns["args"] = rows.args(self._keys)
-        self._append(table, columns, len(rows))
+        if table == "op" and self._late is not None:
+            self._late.add(columns, identity_of(pids, tids), rows.column("ts"), events.duration[rows.at])
+            if self._late.full:
+                self._resolve(self._late)
+                self._late = None
+        else:
+            if table == "op" and paths is not None:
+                self._enclose(columns, paths[rows.at])
+            self._append(table, columns, len(rows))
         if self.host_pid is None and table != "tx":
             self.host_pid = self._numbers.missing = int(pids[0])
             self._flush_pending()
+
+    def _enclose(self, columns: Columns, paths: Int32s) -> None:
+        """Stack and module of operators by the functions around them, where the trace states none."""
+        if columns.get("stack") is None:
+            columns["stack"] = self._stacks.texts(paths)
+        if columns.get("module") is None:
+            columns["module"] = self._stacks.modules(paths)
+
+    def _resolve(self, late: LateOperators) -> None:
+        """Write the operators that waited."""
+        full = late.full
+        for columns, paths in late.resolve():
+            if paths is not None:
+                self._enclose(columns, paths)
+            rows = len(columns["start_ns"])
+            if full:
+                self._tally.unsupported(
+                    "operator_before_functions", rows, "too many to wait for the Python functions around them"
+                )
+            self._append("op", columns, rows)
 
     def _place(self, rows: Rows, pids: Int64s, tids: Int64s) -> Columns:
         """Process and thread; a slice that our export moved away from others gets its own thread back."""
@@ -221,9 +271,7 @@ class Slices:
         """Durations with what rounding made overlap trimmed (not under --on-error strict)."""
         track = track_numbers(pid, tid) if len(start) > 1 else np.zeros(len(start), np.int64)
         found = nest(track, start, duration, trim=not self._tally.strict)
-        self._tally.clipped(
-            "overlap_by_rounding", found.trimmed, f"at most {ROUNDING_NS} ns cut off the earlier slice"
-        )
+        self._tally.clipped("overlap_by_rounding", found.trimmed, f"at most {ROUNDING_NS} ns cut off a slice")
         self._overlapping(found)
         return found.duration
 

@@ -26,8 +26,11 @@ class StepWindow:
     launched: npt.NDArray[np.int64]  # correlation ids of the calls inside, sorted
 
     @classmethod
-    def find(cls, source: Source, steps: tuple[int, int]) -> StepWindow:
-        """The span of the steps from `steps[0]` to `steps[1]`. TraceError when the trace has none of them."""
+    def find(cls, source: Source, steps: tuple[int, int], shift_ns: int = 0) -> StepWindow:
+        """The span of the steps from `steps[0]` to `steps[1]`. TraceError when the trace has none of them.
+
+        `shift_ns` is added to all times, as in the import that follows.
+        """
         strings = Strings()
         quiet = Source(source.path)
         first, last = steps
@@ -35,7 +38,7 @@ class StepWindow:
         calls: list[tuple[Int64s, Int64s]] = []
         number_of = np.full(0, -1, np.int64)
         is_call = np.zeros(0, np.bool_)
-        for batch in batches(quiet, scanner_class()([("correlation", "i")]), strings, _ROWS):
+        for batch in batches(quiet, scanner_class()([("correlation", "i")]), strings, _ROWS, shift_ns):
             new = [strings.text(number) for number in range(len(number_of), len(strings))]
             matches = [STEP.match(text) for text in new]
             number_of = np.concatenate(

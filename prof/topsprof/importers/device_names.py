@@ -15,13 +15,18 @@ _COLLECTIVE = re.compile(
     re.IGNORECASE,
 )
 _COPY = re.compile(
-    r"(?:Memcpy|CopyKernel|memcpy)\s*([A-Za-z]+to[A-Za-z]+|[HDP]2[HDP])?\s*(?:\(\s*(.*?)\s*->\s*(.*?)\s*\))?"
+    r"(?:Memcpy|CopyKernel|memcpy)\s*([A-Za-z]+to[A-Za-z]+|[HDPAMS]2[HDPAMS])?\s*(?:\(\s*(.*?)\s*->\s*(.*?)\s*\))?"
 )
 _KIND = re.compile(
-    r"(?:(H|D|P|A|Host|Device|Peer|Array)(?:to|2)(H|D|P|A|Host|Device|Peer|Array))\b", re.IGNORECASE
+    r"(?:(H|D|P|A|M|S|Host|Device|Peer|Array|Memory|Shared)(?:to|2)"
+    r"(H|D|P|A|M|S|Host|Device|Peer|Array|Memory|Shared))\b",
+    re.IGNORECASE,
 )
 _SET = re.compile(r"\((.*)\)")
 _PYTHON = re.compile(r"(.+?)\((\d+)\): (.+)", re.DOTALL)
+
+MODULE = "nn.Module: "
+"""What the name of a traced function begins with that stands for the call of a module."""
 
 
 @lru_cache(maxsize=65536)
@@ -98,10 +103,16 @@ def copy_of(name: str) -> Copy:
     kind = _KIND.search(name)
     ends = _COPY.search(name)
     return Copy(
-        f"{kind[1][0].upper()}to{kind[2][0].upper()}" if kind else None,
+        f"{_memory(kind[1])}to{_memory(kind[2])}" if kind else None,
         ends[2] if ends else None,
         ends[3] if ends else None,
     )
+
+
+def _memory(word: str) -> str:
+    """Its letter; Level Zero calls the host's pageable memory M."""
+    letter = word[0].upper()
+    return "H" if letter == "M" else letter
 
 
 @lru_cache(maxsize=4096)
@@ -134,8 +145,8 @@ def function_of(name: str) -> Function:
     found = _PYTHON.fullmatch(name)
     if found and len(found[2]) < 10:
         return Function(found[3], None, found[1], int(found[2]))
-    if name.startswith("nn.Module: "):
-        return Function(name, name.removeprefix("nn.Module: "), None, None)
+    if name.startswith(MODULE):
+        return Function(name, name.removeprefix(MODULE), None, None)
     return Function(name, None, None, None)
 
 

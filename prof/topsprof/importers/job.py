@@ -153,6 +153,7 @@ class _Job:
         self._taken: dict[int, int] = {}
         self._lock = threading.Lock()
         self._stop = threading.Event()
+        self._origin: int | None = None  # what the times of shifted files count from
         self._read = 0
         self._total = 1
 
@@ -213,6 +214,7 @@ class _Job:
         origins = [_time_origin(file) for file in files]
         if len(set(origins)) == 1:
             return
+        self._origin = origins[0]
         for file, origin in zip(files, origins, strict=True):
             file.shift_ns = (origin or 0) - (origins[0] or 0)
 
@@ -270,6 +272,8 @@ class _Job:
         if len(good) == 1:
             for key, value in good[0].attributes.items():
                 self._writer.set_attribute(key, value)
+            if good[0].shift_ns:
+                self._set_origin(self._origin)
             return
         self._writer.set_attribute("traces", {file.path.name: file.attributes for file in good})
         moved = sum(file.shift_ns != 0 for file in good)
@@ -279,15 +283,17 @@ class _Job:
             moved,
             "these files count time from another origin: shifted to that of the first file",
         )
-        origin = files[0].attributes.get("time_origin_ns")
-        if origin is not None:
-            self._writer.set_attribute("time_origin_ns", origin)
+        self._set_origin(self._origin if moved else good[0].attributes.get("time_origin_ns"))
         self._writer.ledger.count(
             "import:job",
             "unsupported:alignment",
             len(good),
             "each file keeps its own clock: how far they are apart is not known",
         )
+
+    def _set_origin(self, origin: int | None) -> None:
+        if origin is not None:
+            self._writer.set_attribute("time_origin_ns", origin)
 
     def _progress(self, path: Path) -> Callable[[int], None]:
         def advance(size: int) -> None:

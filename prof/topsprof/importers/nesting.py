@@ -1,9 +1,9 @@
 """Slices of one thread nest in truth; in a trace, rounding makes some of them overlap by some nanoseconds.
 
 A tracer that rounds begin and length apart from each other lets a slice end a little after its successor
-begins. Drawn as they are, such neighbours would not fit into one lane. Their overlap is cut off the earlier
-one (and counted): at most ROUNDING_NS, and never where slices overlap by more, which then is what really
-happened.
+begins, or after the end of the one around it. Drawn as they are, such slices would not fit into one lane.
+Their overlap is cut off (and counted): at most ROUNDING_NS, and never where slices overlap by more, which then
+is what really happened.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from topsprof.importers.scan import Int64s, overlaps
+from topsprof.importers.scan import Int64s, nest_sorted
 
 ROUNDING_NS = 40
 
@@ -30,32 +30,20 @@ def nest(track: Int64s, start: Int64s, duration: Int64s, *, trim: bool) -> Neste
     n = len(start)
     if n < 2:
         return Nested(duration, 0, 0)
-    low = int(start.min())
-    span = int(start.max()) - low + 1
-    if span > (1 << 62) // (int(track.max()) + 1):
+    step = np.diff(track)
+    if ((step > 0) | ((step == 0) & (np.diff(start) > 0))).all():
+        order = None
+        sorted_track, sorted_start = np.ascontiguousarray(track), np.ascontiguousarray(start)
+        end = start + duration
+    else:
         order = np.lexsort((-duration, start, track))
-        return Nested(duration, 0, overlaps(track[order], start[order], start[order] + duration[order]))
-    key = track * span + (start - low)
-    order = np.arange(n) if (np.diff(key) > 0).all() else np.lexsort((-duration, key))
-    key, first, length = key[order], start[order], duration[order]
-    last = first + length
-    trimmed = 0
-    if trim:
-        # the first slice that begins within the last ROUNDING_NS of each one
-        window = np.maximum(key + 1, key + length - ROUNDING_NS)
-        index = np.searchsorted(key, window)
-        there = index < n
-        index = np.minimum(index, n - 1)
-        cut = there & (track[order][index] == track[order]) & (first[index] < last) & (last[index] > last)
-        trimmed = int(cut.sum())
-        if trimmed:
-            last = np.where(cut, first[index], last)
-            duration = duration.copy()
-            duration[order[cut]] = (last - first)[cut]
-            again = np.lexsort((-(last - first), key))
-            first, last, order = first[again], last[again], order[again]
-    return Nested(
-        duration,
-        trimmed,
-        overlaps(np.ascontiguousarray(track[order]), np.ascontiguousarray(first), np.ascontiguousarray(last)),
-    )
+        sorted_track, sorted_start = track[order], start[order]
+        end = sorted_start + duration[order]
+    ends, trimmed, overlapping = nest_sorted(sorted_track, sorted_start, end, ROUNDING_NS if trim else 0)
+    if not trimmed:
+        return Nested(duration, 0, overlapping)
+    if order is None:
+        return Nested(ends - start, trimmed, overlapping)
+    out = np.empty(n, np.int64)
+    out[order] = ends - sorted_start
+    return Nested(out, trimmed, overlapping)

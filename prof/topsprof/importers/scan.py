@@ -28,6 +28,7 @@ ABSENT, GIVEN, WRONG = 0, 1, 2
 NONE, NUMBER, STRING = 0, 1, 2
 """pid_kind and tid_kind: what the value is; id_kind has these, plus LOCAL or GLOBAL when it came from id2"""
 LOCAL, GLOBAL = 2, 4
+_BATCH_BYTES = 128 << 20
 
 _DTYPES = {
     "ph": np.uint8,
@@ -93,11 +94,10 @@ def scanner_class() -> type[Scanner]:
     return cast("type[Scanner]", _backend().Scanner)
 
 
-def overlaps(track: Int64s, start: Int64s, end: Int64s) -> int:
-    """How many intervals overlap another of their track without lying within it; sorted by (track, start,
-    -length).
-    """
-    return int(_backend().overlaps(track, start, end))
+def nest_sorted(track: Int64s, start: Int64s, end: Int64s, tolerance: int) -> tuple[Int64s, int, int]:
+    """(ends, trimmed, overlapping) of intervals sorted by (track, start, -length); see `scan_twin.nest`."""
+    ends, trimmed, overlapping = _backend().nest(track, start, end, tolerance)
+    return np.frombuffer(ends, np.int64), int(trimmed), int(overlapping)
 
 
 class Stacks(Protocol):
@@ -269,9 +269,14 @@ class Batch:
 def batches(
     source: Source, scanner: Scanner, strings: Strings, rows: int, shift_ns: int = 0
 ) -> Iterator[Batch]:
-    """Scan a file; yields batches of about `rows` events, `strings` being up to date with each."""
+    """Scan a file; yields batches of about `rows` events, fewer when they are long, `strings` being up
+    to date with each.
+    """
+    fed = 0
     for piece in source.chunks():
-        if scanner.feed(piece) >= rows:
+        fed += len(piece)
+        if scanner.feed(piece) >= rows or fed >= _BATCH_BYTES:
+            fed = 0
             strings.update(scanner)
             yield Batch(scanner.take(), shift_ns)
     scanner.finish()

@@ -1,4 +1,4 @@
-/* Stacks of traced Python functions, and overlaps of slices. */
+/* Stacks of traced Python functions. */
 #ifndef TOPSPROF_SCAN_STACKS_H
 #define TOPSPROF_SCAN_STACKS_H
 

@@ -445,11 +445,13 @@ class Scanner:
         """Put a value into the column of a wanted key; False when it doesn't fit there."""
         text = value if isinstance(value, str) else compact(value)
         string = isinstance(value, str) and not isinstance(value, Raw)
-        if kind == "i":
+        if kind in "iu":
             number = integer(text)
             if number is None and string and text[:2] in ("0x", "0X"):
                 number = hexadecimal(text)
-            if number is None:
+            if number is None or (
+                kind == "i" and number < 0 and text[0] != "-"
+            ):  # only u may need all 64 bits
                 return False
             taken[key] = number
         elif kind == "f":
@@ -558,22 +560,43 @@ def _deep(value: Any) -> bool:
     return True
 
 
-def overlaps(track: Int64s, start: Int64s, end: Int64s) -> int:
-    """How many intervals overlap another one without lying within it; sorted by (track, start, -length)."""
-    count = 0
-    open_ends: list[int] = []
+def nest(track: Int64s, start: Int64s, end: Int64s, tolerance: int) -> tuple[bytes, int, int]:
+    """(ends, trimmed, overlapping) of intervals sorted by (track, start, -length).
+
+    An overlap of up to `tolerance` is rounding: it is cut off the earlier one, or off the end of the later one
+    where that is less (then it lies within).
+    """
+    trimmed = overlapping = 0
+    ends: list[int] = end.tolist()
+    opened: list[int] = []
     before: int | None = None
-    for one, begin, stop in zip(track.tolist(), start.tolist(), end.tolist(), strict=True):
+    for i, (one, begin) in enumerate(zip(track.tolist(), start.tolist(), strict=True)):
         if one != before:
-            open_ends.clear()
+            opened.clear()
             before = one
-        while open_ends and open_ends[-1] <= begin:
-            open_ends.pop()
-        if open_ends and stop > open_ends[-1]:
-            count += 1
+        beside = False
+        while opened:
+            outer = ends[opened[-1]]
+            if outer > begin:
+                if ends[i] <= outer:
+                    break
+                shared, over = outer - begin, ends[i] - outer
+                if shared <= over and shared <= tolerance:
+                    ends[opened[-1]] = begin
+                    trimmed += 1
+                else:
+                    if over <= tolerance:
+                        ends[i] = outer
+                        trimmed += 1
+                    else:
+                        beside = True
+                    break
+            opened.pop()
+        if beside:
+            overlapping += 1
         else:
-            open_ends.append(stop)
-    return count
+            opened.append(i)
+    return np.array(ends, np.int64).tobytes(), trimmed, overlapping
 
 
 class Stacks:

@@ -277,8 +277,11 @@ static int take_value(Scanner *s, Event *e, Key *k, const char *raw, size_t raw_
     char *stop;
     char number[64];
     switch (k->kind) {
-    case 'i':
-        if (!integer(p, n, v) && !(text && n > 2 && p[0] == '0' && (p[1] | 32) == 'x' && hexadecimal(p, n, v))) return 1;
+    case 'i': case 'u': /* only u may need all 64 bits */
+        if (integer(p, n, v)) {
+            if (*v < 0 && p[0] != '-' && k->kind == 'i') return 1;
+        } else if ( !(text && n > 2 && p[0] == '0' && (p[1] | 32) == 'x' && hexadecimal(p, n, v)
+                     && (*v >= 0 || k->kind == 'u'))) return 1;
         break;
     case 'f':
         if (!n || n >= sizeof number || !(p[0] == '-' || (p[0] >= '0' && p[0] <= '9'))) return 1;
