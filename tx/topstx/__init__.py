@@ -48,6 +48,8 @@ __all__ = [
     "is_recording",
     "mark",
     "pop_range",
+    "profiler_start",
+    "profiler_stop",
     "push_range",
     "range_end",
     "range_pop",
@@ -75,6 +77,8 @@ get_domain = _recorder.get_domain
 counter = _recorder.counter
 set_thread_name = _recorder.set_thread_name
 is_recording = _recorder.is_recording
+profiler_start = _recorder.profiler_start
+profiler_stop = _recorder.profiler_stop
 
 
 def set_process_name(name: str) -> None:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from topstx._process import Follower
 from topstx.recorder.interface import Backend
-
-READY_S = 30.0
 
 
 def free_name(stem: str) -> Path:
@@ -41,8 +40,13 @@ def capture(
     folder = folder.absolute()
     if folder.exists():
         raise FileExistsError(f"{folder} exists: choose another name for the session")
-    collector, leash = _start_collector(folder)
-    before = os.environ.get("TOPSTX_SESSION")
+    # By name, as topstx stands below tops_kit and works without it.
+    errors, collect = import_module("tops_kit.errors"), import_module("tops_kit.collect")
+    try:
+        collector = collect.start(folder, command=sys.orig_argv)
+    except errors.UserError as error:
+        raise RuntimeError(str(error)) from error
+    owner, before = os.getpid(), os.environ.get("TOPSTX_SESSION")
     try:
         if not follower.enter(str(folder)):
             raise RuntimeError(f"can't record into {folder}")
@@ -51,39 +55,21 @@ def capture(
             yield folder
         finally:
             if before is None:
-                del os.environ["TOPSTX_SESSION"]
+                os.environ.pop("TOPSTX_SESSION", None)
             else:
                 os.environ["TOPSTX_SESSION"] = before
-            backend.detach()
+            if os.getpid() == owner:
+                backend.detach()
     finally:
-        os.close(leash)
-        collector.wait()
+        if os.getpid() == owner:
+            _stop(collector, errors.UserError)
+        else:  # a child that was forked within the block leaves it; the recording is its parent's
+            collector.release()
 
 
-def _start_collector(folder: Path) -> tuple[subprocess.Popen[bytes], int]:
-    """A collector process for `folder`, ready; it ends when the descriptor returned is closed."""
-    held, leash = os.pipe()
-    command = [sys.executable, "-m", "tops_kit.collect", str(folder), "--leash", str(held)]
-    command += ["--", *sys.orig_argv]
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("TOPSTX_")}
-    environment["TOPSTX_DISABLE"] = "1"  # the collector records nothing of itself
+def _stop(collector: Any, failure: type[Exception]) -> None:
+    """End the recording. That it is incomplete is told, and no reason for the program to fail."""
     try:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            pass_fds=[held],
-            env=environment,
-            start_new_session=True,  # Ctrl-C is for the program
-        )
-    finally:
-        os.close(held)
-    assert process.stdout is not None
-    with process.stdout as out:
-        line = out.readline()
-    if line.strip() != b"ready":
-        os.close(leash)
-        code = process.wait()
-        message = line.decode(errors="replace").strip()
-        raise RuntimeError(message or f"the collector for {folder} did not start (it ended with {code})")
-    return process, leash
+        collector.stop()  # and not the leash alone: children that live on hold it too
+    except failure as error:
+        print(f"topstx: {error}", file=sys.stderr)

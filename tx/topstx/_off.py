@@ -75,6 +75,14 @@ def end_range(range_id: int | None) -> None:
     """Do nothing."""
 
 
+def profiler_start() -> None:
+    """Do nothing."""
+
+
+def profiler_stop() -> None:
+    """Do nothing."""
+
+
 class Counter:
     """A counter that records nothing."""
 

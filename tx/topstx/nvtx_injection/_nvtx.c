@@ -152,11 +152,15 @@ static void push_event(domain *d, const abi_event *e) {
     topstxi_ring *r;
     event in;
     if (TOPSTXI_OFF()) {
-        topstxi_skip();
+        topstxi_skip(d->tx);
         return;
     }
     read_event(d, e, &in);
-    if (!topstxi_wanted(in.text, d->tx, &flags) || !(r = topstxi_ring_mine())) return;
+    if (!topstxi_wanted(in.text, d->tx, &flags)) {
+        topstxi_skip(d->tx);
+        return;
+    }
+    if (!(r = topstxi_ring_mine())) return;
     index = topstxi_open(r, name_of(&in), in.attr, d->tx.id, flags);
     if (index && in.payload.kind) {
         topstxi_value value = topstxi_value_of(&in.payload);

@@ -37,7 +37,7 @@ static PyObject *push_range(PyObject *self, PyObject *const *args, Py_ssize_t co
     (void)self;
     if (TOPSTXI_LIKELY(count == 1) && TOPSTXI_LIKELY(!kwnames)) {
         if (TOPSTXI_LIKELY(recording == TOPSTX_RECORDING_OFF)) {
-            topstxi_skip();
+            skip(default_domain);
             Py_RETURN_NONE;
         }
         if (TOPSTXI_LIKELY(recording == TOPSTX_RECORDING_ON)) {
@@ -53,7 +53,7 @@ static PyObject *push_range(PyObject *self, PyObject *const *args, Py_ssize_t co
         }
     }
     if (take_arguments("push_range", args, count, kwnames, 1, a) < 0) return NULL;
-    if (recording == TOPSTX_RECORDING_OFF) topstxi_skip();
+    if (recording == TOPSTX_RECORDING_OFF) skip(domain_of(a[DOMAIN]));
     else push(a, domain_of(a[DOMAIN]));
     Py_RETURN_NONE;
 }
@@ -174,6 +174,20 @@ static PyObject *is_recording(PyObject *self, PyObject *unused) {
     return PyBool_FromLong(topstxi_recording() != TOPSTX_RECORDING_OFF);
 }
 
+static PyObject *profiler_start(PyObject *self, PyObject *unused) {
+    (void)self;
+    (void)unused;
+    topstxi_profiler_start();
+    Py_RETURN_NONE;
+}
+
+static PyObject *profiler_stop(PyObject *self, PyObject *unused) {
+    (void)self;
+    (void)unused;
+    topstxi_profiler_stop();
+    Py_RETURN_NONE;
+}
+
 static PyObject *note_exit(PyObject *self, PyObject *args) {
     unsigned int known;
     int status;
@@ -213,6 +227,10 @@ static PyMethodDef functions[] = {
     {"detach", detach, METH_NOARGS, "detach()\n--\n\nLeave the session in order."},
     {"session", session, METH_NOARGS, "session()\n--\n\nThe folder of the session attached to, or None."},
     {"is_recording", is_recording, METH_NOARGS, "is_recording()\n--\n\nTrue when attached and recording is not off."},
+    {"profiler_start", profiler_start, METH_NOARGS,
+     "profiler_start()\n--\n\nSwitch the session's recording on, in all its processes; a captured range begins."},
+    {"profiler_stop", profiler_stop, METH_NOARGS,
+     "profiler_stop()\n--\n\nSwitch it off; the captured range ends, and --capture-range-end says what follows."},
     {"disable", disable, METH_NOARGS, "disable()\n--\n\nTurn everything off for good; decorators return the function itself."},
     {"note_exit", note_exit, METH_VARARGS, "note_exit(known, status, /)\n--\n\nStore how this process ends."},
     {NULL, NULL, 0, NULL}};

@@ -170,13 +170,30 @@ static inline int wanted(PyObject *message, domain_object *d, uint32_t *flags) {
 
 /* ---- the calls, for the module's functions and the domains' methods alike --------------------------------------------- */
 
+/* A push that is not recorded; above ranges that are still open, its pop must not end one of them. */
+static __attribute__((noinline)) void skip_slow(domain_object *d) {
+    topstxi_ring *r = topstxi_mine;
+    domain_resolve(d);
+    if (r->epoch != topstxi_state.epoch || d->attr == TOPSTXI_EXCLUDED) return;
+    follow_context(r);
+    topstxi_hide(r, d->id);
+}
+
+static inline void skip(domain_object *d) {
+    if (TOPSTXI_UNLIKELY(topstxi_mine != NULL) && TOPSTXI_UNLIKELY(topstxi_mine->open_count) && d) skip_slow(d);
+}
+
 static void push(PyObject *const a[ARGUMENTS], domain_object *d) {
     uint32_t flags = TOPSTX_FLAG_PUSHED, attr, name, index;
     topstxi_ring *r;
     payload p;
     if (!d) return;
     attr = domain_attr(d, a[CATEGORY], a[COLOR]);
-    if (attr == TOPSTXI_EXCLUDED || !wanted(a[MESSAGE], d, &flags)) return;
+    if (attr == TOPSTXI_EXCLUDED) return;
+    if (!wanted(a[MESSAGE], d, &flags)) {
+        skip(d);
+        return;
+    }
     name = name_id(a[MESSAGE]);
     if (!a[PAYLOAD]) {
         if (!(r = topstxi_ring_mine())) return;
@@ -341,7 +358,7 @@ static PyObject *domain_push(PyObject *self, PyObject *const *args, Py_ssize_t c
     } else if (take_arguments("push_range", args, count, kwnames, 0, a) < 0) {
         return NULL;
     }
-    if (topstxi_recording() == TOPSTX_RECORDING_OFF) topstxi_skip();
+    if (topstxi_recording() == TOPSTX_RECORDING_OFF) skip((domain_object *)self);
     else push(a, (domain_object *)self);
     Py_RETURN_NONE;
 }

@@ -193,6 +193,19 @@ class Backend(Protocol):
         """True when attached and control.recording is not off."""
         ...
 
+    def profiler_start(self) -> None:
+        """Switch control.recording on for the whole session, where it is off, no range is waited for, and
+        the session is not over (control.shutdown_request, or as many captures as control.capture_end
+        allows).
+        """
+        ...
+
+    def profiler_stop(self) -> None:
+        """Switch control.recording off, count a capture, and do what control.capture_end says: NONE and
+        REPEAT let it be started again, STOP and STOP_SHUTDOWN don't.
+        """
+        ...
+
     def note_exit(self, known: int, status: int) -> None:
         """Store exit_known and exit_status: (1, status) before exit, (2, 0) before exec, (0, 0) when the
         exec failed.

@@ -116,8 +116,8 @@ def _push(
     else:
         # Not recorded. Above an open range it is noted, so that its pop does not close that one.
         writer: Writer | None = getattr(process.local, "writer", None)
-        stack = writer and writer.stacks.get(writer.cell[0])
-        if writer and stack:
+        if writer and any(writer.stacks.values()) and process.allowed(domain):
+            stack = writer.stack()
             stack.append((HIDDEN, 0, 0, 0, domain, _PUSHED, b"", stack, writer))
             stack.hidden += 1
         return
@@ -567,6 +567,18 @@ def session() -> str | None:
 def is_recording() -> bool:
     process = _current.process
     return process is not None and process.recording[0] != _OFF
+
+
+def profiler_start() -> None:
+    process = _current.process
+    if process is not None:
+        process.profiler_start()
+
+
+def profiler_stop() -> None:
+    process = _current.process
+    if process is not None:
+        process.profiler_stop()
 
 
 def note_exit(known: int, status: int) -> None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _CONTROL = layout.CONTROL_OFFSET
 _U32 = Struct("<I")
 _NAME_BYTES_MAX = 4096  # a longer name is cut, as topstx.h does
+_COLLECTOR_GONE_NS = 10_000_000_000  # without a heartbeat for so long nobody will take records again
 EXCLUDED = -1  # attr of a domain that the tool filtered out
 
 _ERROR, _MORE_END_TID = layout.FLAG_ERROR, layout.MORE_END_TID
@@ -132,17 +133,43 @@ class Process:
 
     def end_capture(self) -> None:
         """The captured range ended: do what the control file says."""
-        ints = self._ints
-        done = ints[_CONTROL["capture_count"] // 4] + 1
-        ints[_CONTROL["capture_count"] // 4] = done
-        end = self._capture_end
-        if end == layout.CAPTURE_END_REPEAT:
-            more = not self._capture_repeats or done < self._capture_repeats
-            self.recording[0] = layout.RECORDING_ARMED if more else layout.RECORDING_OFF
-        elif end != layout.CAPTURE_END_NONE:
+        if self._capture_end == layout.CAPTURE_END_NONE:
+            self._captured()
+            return
+        more = self._captured()
+        self.recording[0] = layout.RECORDING_ARMED if more else layout.RECORDING_OFF
+
+    def profiler_start(self) -> None:
+        """See `interface.Backend`."""
+        beat = self._control.words[_CONTROL["heartbeat_ns"] // 8]
+        if (
+            self.recording[0] == layout.RECORDING_OFF
+            and not self._capture_name
+            and not self._ints[_CONTROL["shutdown_request"] // 4]
+            and self._captures_left(self._ints[_CONTROL["capture_count"] // 4])
+            and (not beat or time.monotonic_ns() - beat <= _COLLECTOR_GONE_NS)
+        ):
+            self.recording[0] = layout.RECORDING_ON
+
+    def profiler_stop(self) -> None:
+        """See `interface.Backend`."""
+        if self.recording[0] == layout.RECORDING_ON and not self._capture_name:
             self.recording[0] = layout.RECORDING_OFF
-            if end == layout.CAPTURE_END_STOP_SHUTDOWN:
-                ints[_CONTROL["shutdown_request"] // 4] = 1
+            self._captured()
+
+    def _captures_left(self, done: int) -> bool:
+        """Whether another capture may begin."""
+        if self._capture_end == layout.CAPTURE_END_REPEAT:
+            return not self._capture_repeats or done < self._capture_repeats
+        return self._capture_end == layout.CAPTURE_END_NONE or not done
+
+    def _captured(self) -> bool:
+        """Count a capture, and ask for the session's end where that is wanted. Whether another may come."""
+        done = self._ints[_CONTROL["capture_count"] // 4] + 1
+        self._ints[_CONTROL["capture_count"] // 4] = done
+        if self._capture_end == layout.CAPTURE_END_STOP_SHUTDOWN:
+            self._ints[_CONTROL["shutdown_request"] // 4] = 1
+        return self._captures_left(done)
 
     # -- names ----------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@
  *     topstx_counter c = topstx_counter_create(d, "queue", "items");   topstx_counter_sample(c, 3);
  *     topstx_attributes a = TOPSTX_ATTRIBUTES("step");  a.payload = topstx_payload_int(17);  topstx_range_push_ex(&a);
  *     TOPSTX_PUSH("inner loop");                          // a literal, looked up once: the quickest push
+ *     topstx_profiler_start();  ...  topstx_profiler_stop();   // what `topsprof run -c topsProfilerApi` records
  *     { topstx::range r("phase"); ... }                   // C++
  *
  * No call fails visibly: what can't be recorded is counted, see topstx_layout.h. Strings are UTF-8; NULL counts as "".
@@ -105,16 +106,6 @@ __attribute__((constructor, unused)) static void topstxi_construct(void) {
 }
 #endif
 
-/* The name's id, or 0 when nothing is to be recorded. Arms-and-fires the capture range: then *flags gets FLAG_CAPTURE. */
-TOPSTXI_SLOW int topstxi_capture(const char *name, const char *domain, uint32_t *flags) {
-    topstx_control *c = topstxi_state.control;
-    uint32_t armed = TOPSTX_RECORDING_ARMED;
-    if (!c || strcmp(c->capture_name, name) || strcmp(c->capture_domain, domain)) return 0;
-    if (__atomic_compare_exchange_n(&c->recording, &armed, TOPSTX_RECORDING_ON, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-        *flags |= TOPSTX_FLAG_CAPTURE;
-    return armed != TOPSTX_RECORDING_OFF;
-}
-
 /* The text of a domain entry, for the capture range; "" for the default domain. */
 TOPSTXI_SLOW void topstxi_domain_text(uint32_t id, char *text, size_t bytes) {
     topstxi_process *p = &topstxi_state;
@@ -151,10 +142,11 @@ static inline uint32_t topstxi_attributes_attr(const topstx_attributes *a) {
     return topstxi_attr_id(a->domain.id, a->category ? topstxi_category_id(a->domain.id, 0, a->category) : 0, a->color);
 }
 
-/* A push while recording is off, above ranges that are still open: its pop must not end one of them. */
-static inline void topstxi_skip(void) {
+/* A push that is not recorded, above ranges that are still open. */
+static inline void topstxi_skip(topstx_domain domain) {
     topstxi_ring *r = topstxi_mine;
-    if (TOPSTXI_UNLIKELY(r != NULL) && r->epoch == topstxi_state.epoch && r->open_count) r->skipped++;
+    if (TOPSTXI_LIKELY(r == NULL) || r->epoch != topstxi_state.epoch || !r->open_count) return;
+    if (domain.attr != TOPSTXI_EXCLUDED && (domain.id || topstxi_state.default_attr != TOPSTXI_EXCLUDED)) topstxi_hide(r, domain.id);
 }
 
 /* ---- domains ---- */
@@ -174,19 +166,15 @@ TOPSTXI_API topstx_domain topstx_domain_create(const char *name) {
 TOPSTXI_API void topstx_domain_range_push(topstx_domain domain, const char *message) {
     uint32_t flags = TOPSTX_FLAG_PUSHED;
     topstxi_ring *r;
-    if (TOPSTXI_OFF()) {
-        topstxi_skip();
-        return;
-    }
     if (!message) message = "";
-    if (topstxi_wanted(message, domain, &flags) && (r = topstxi_ring_mine()))
-        topstxi_open(r, topstxi_name_id(message), domain.attr, domain.id, flags);
+    if (TOPSTXI_OFF() || !topstxi_wanted(message, domain, &flags)) topstxi_skip(domain);
+    else if ((r = topstxi_ring_mine())) topstxi_open(r, topstxi_name_id(message), domain.attr, domain.id, flags);
 }
 
 TOPSTXI_API void topstx_domain_range_pop(topstx_domain domain) {
     topstxi_ring *r = topstxi_mine;
     if (TOPSTXI_OFF() && (!r || !r->open_count)) return;
-    if (domain.attr == TOPSTXI_EXCLUDED) return;
+    if (domain.attr == TOPSTXI_EXCLUDED || (!domain.id && topstxi_state.default_attr == TOPSTXI_EXCLUDED)) return;
     if (topstxi_recording() == TOPSTX_RECORDING_ON) r = topstxi_ring_mine();
     if (r && r->epoch == topstxi_state.epoch) topstxi_pop(r, domain.id);
 }
@@ -206,11 +194,11 @@ TOPSTXI_API void topstx_range_push_ex(const topstx_attributes *a) {
     uint32_t flags = TOPSTX_FLAG_PUSHED, index;
     const char *message = a->message ? a->message : "";
     topstxi_ring *r;
-    if (TOPSTXI_OFF()) {
-        topstxi_skip();
+    if (TOPSTXI_OFF() || !topstxi_wanted(message, a->domain, &flags)) {
+        topstxi_skip(a->domain);
         return;
     }
-    if (!topstxi_wanted(message, a->domain, &flags) || !(r = topstxi_ring_mine())) return;
+    if (!(r = topstxi_ring_mine())) return;
     index = topstxi_open(r, topstxi_name_id(message), topstxi_attributes_attr(a), a->domain.id, flags);
     if (index && a->payload.kind) {
         topstxi_value value = topstxi_value_of(&a->payload);
@@ -224,12 +212,10 @@ TOPSTXI_API uint32_t topstx_string_register(const char *text) {
 }
 
 TOPSTXI_API void topstx_range_push_registered(uint32_t string) {
+    topstx_domain domain = {0, 0, 0};
     topstxi_ring *r;
-    if (TOPSTXI_OFF()) {
-        topstxi_skip();
-        return;
-    }
-    if (topstxi_recording() == TOPSTX_RECORDING_ON && topstxi_state.default_attr != TOPSTXI_EXCLUDED && string && (r = topstxi_ring_mine()))
+    if (TOPSTXI_UNLIKELY(topstxi_recording() != TOPSTX_RECORDING_ON)) topstxi_skip(domain);
+    else if (topstxi_state.default_attr != TOPSTXI_EXCLUDED && string && (r = topstxi_ring_mine()))
         topstxi_open(r, string, 0, 0, TOPSTX_FLAG_PUSHED);
 }
 
@@ -340,6 +326,14 @@ TOPSTXI_API void topstx_name_thread(uint32_t tid, const char *name) {
 TOPSTXI_API void topstx_name_process(const char *name) {
     if (topstxi_state.control && name) topstxi_note_process("name", name);
 }
+
+/* ---- the session's switch ---- */
+
+/* Begin and end a capture from within the program (`topsprof run -c topsProfilerApi`): recording goes on and off for all
+ * processes of the session. Each stop counts as a captured range, and --capture-range-end says what follows it; without -c,
+ * start and stop are a plain switch. Nothing while the recording waits for a range (-c topstx), or when it is over. */
+TOPSTXI_API void topstx_profiler_start(void) { topstxi_profiler_start(); }
+TOPSTXI_API void topstx_profiler_stop(void) { topstxi_profiler_stop(); }
 
 /* 1 while calls are recorded. */
 TOPSTXI_API int topstx_is_recording(void) { return topstxi_recording() == TOPSTX_RECORDING_ON; }

@@ -30,10 +30,10 @@ enum {                              /* topstx_control.recording */
 };
 enum { TOPSTX_POLICY_BLOCK = 0, TOPSTX_POLICY_DROP = 1 };
 enum {                              /* topstx_control.capture_end: what the end of the captured range does */
-    TOPSTX_CAPTURE_END_NONE = 0,    /* recording stays on */
+    TOPSTX_CAPTURE_END_NONE = 0,    /* recording stays on (topstx_profiler_stop: off, and start may switch it on again) */
     TOPSTX_CAPTURE_END_STOP = 1,    /* recording goes off for good */
     TOPSTX_CAPTURE_END_STOP_SHUTDOWN = 2, /* off, and `shutdown_request` is set for the tool that runs the session */
-    TOPSTX_CAPTURE_END_REPEAT = 3   /* armed again, until capture_repeats ranges were captured (0: without end) */
+    TOPSTX_CAPTURE_END_REPEAT = 3   /* armed again (after topstx_profiler_stop: off until the next start), until capture_repeats ranges were captured (0: without end) */
 };
 typedef struct topstx_control {     /* 4096 bytes, mapped shared by every process of the recording */
     char magic[8];
@@ -131,7 +131,8 @@ enum {                              /* topstx_record.flags */
     TOPSTX_FLAG_START_END = 8,      /* start_range/end_range; MORE carries the ending thread's id when it differs */
     TOPSTX_FLAG_TRUNCATED = 16,     /* the payload was longer than TOPSTX_PAYLOAD_MAX and was cut */
     TOPSTX_FLAG_CAPTURE = 32,       /* writer-private: this range switched recording on */
-    TOPSTX_FLAG_PUSHED = 64         /* writer-private, in topstx_open only: opened by push, so a pop may close it */
+    TOPSTX_FLAG_PUSHED = 64,        /* writer-private, in topstx_open only: opened by push, so a pop may close it */
+    TOPSTX_FLAG_HIDDEN = 128        /* the same: a push that is not recorded; its slot has no begin_tick */
 };
 typedef struct topstx_record {      /* one slot, 32 bytes */
     uint64_t begin_tick;

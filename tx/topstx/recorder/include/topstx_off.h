@@ -29,6 +29,8 @@ TOPSTXI_API void topstx_row(uint32_t kind, uint64_t begin, uint64_t end, const c
 }
 TOPSTXI_API void topstx_name_thread(uint32_t tid, const char *name) { (void)tid; (void)name; }
 TOPSTXI_API void topstx_name_process(const char *name) { (void)name; }
+TOPSTXI_API void topstx_profiler_start(void) {}
+TOPSTXI_API void topstx_profiler_stop(void) {}
 TOPSTXI_API int topstx_is_recording(void) { return 0; }
 TOPSTXI_API topstx_payload topstx_payload_int(int64_t i) { topstx_payload p = {0, 0, {0}}; (void)i; return p; }
 TOPSTXI_API topstx_payload topstx_payload_float(double f) { topstx_payload p = {0, 0, {0}}; (void)f; return p; }

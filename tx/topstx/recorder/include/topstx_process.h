@@ -44,6 +44,7 @@
 
 #define TOPSTXI_EXCLUDED 0xFFFFFFFFu /* attr of a domain that the tool filtered out: record nothing */
 #define TOPSTXI_NAME_BYTES_MAX 4096u /* a longer name is cut */
+#define TOPSTXI_ORPHAN (~(uint64_t)0) /* context of what an ended thread left open */
 #define TOPSTXI_PATIENCE 255u        /* a file that could not be had is not tried for at each record */
 
 typedef struct topstxi_context { /* an asyncio task (or whatever the language calls it) with ranges open in a ring */
@@ -74,7 +75,8 @@ typedef struct topstxi_ring { /* the producer's private view of its ring; outliv
     uint32_t free_head; /* index + 1 of the first free open slot */
     uint32_t tid;
     uint32_t open_count; /* in all contexts */
-    uint32_t skipped;    /* pushes made while recording was off, above ranges that are still open */
+    uint32_t hidden;     /* of these, pushes that are not recorded */
+    uint32_t unplaced;   /* pushes that found no place in a full table; their pops come first */
     uint32_t epoch;      /* other than the process's: the ring is dead */
     uint64_t serial;
     uint64_t bytes;

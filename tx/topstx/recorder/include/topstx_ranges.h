@@ -3,10 +3,13 @@
  * An open range lies in the open table of its ring, in the shared mapping, so it outlives its process. The ranges of one
  * context (an asyncio task; 0: the thread itself) form a chain through `previous` (outer) and `following` (inner).
  * While a slot is taken, `next_free` holds the domain entry of its attr, by which a pop finds its range.
+ * A push above open ranges that is not recorded takes a slot as well, hidden: no begin_tick, so that no reader sees it, and
+ * its pop ends it instead of one of those.
  */
 #ifndef TOPSTX_RANGES_H
 #define TOPSTX_RANGES_H
 #include "topstx_ring.h"
+#include "topstx_switch.h"
 
 typedef struct topstxi_value { /* a payload; tag 0: none */
     const void *data;
@@ -133,8 +136,16 @@ TOPSTXI_SLOW int topstxi_more_open(topstxi_ring *r) {
         if (topstxi_ring_grow(r, r->mask + 1, (uint64_t)r->open_capacity * 2)) return 1;
         r->patience = TOPSTXI_PATIENCE;
     }
-    topstxi_count(&r->header->dropped);
     return 0;
+}
+
+/* Put a slot on top of the current context's chain. */
+static inline void topstxi_link(topstxi_ring *r, topstx_open *o, uint32_t index) {
+    o->previous = r->top;
+    o->following = 0;
+    if (r->top) r->open[r->top - 1].following = index;
+    r->top = index;
+    r->open_count++;
 }
 
 /* Open a range in the ring's current context. Returns its index (slot + 1), 0 when there is no room. */
@@ -142,7 +153,11 @@ static inline uint32_t topstxi_open(topstxi_ring *r, uint32_t name, uint32_t att
     uint32_t index = r->free_head;
     topstx_open *o;
     if (TOPSTXI_UNLIKELY(!index)) {
-        if (!topstxi_more_open(r)) return 0;
+        if (!topstxi_more_open(r)) {
+            topstxi_count(&r->header->dropped);
+            if (flags & TOPSTX_FLAG_PUSHED) r->unplaced++;
+            return 0;
+        }
         index = r->free_head;
     }
     o = &r->open[index - 1];
@@ -156,40 +171,44 @@ static inline uint32_t topstxi_open(topstxi_ring *r, uint32_t name, uint32_t att
     o->kind = TOPSTX_KIND_RANGE;
     o->flags = (uint8_t)flags;
     o->next_free = domain;
-    o->previous = r->top;
-    o->following = 0;
     o->payload[0] = 0;
-    if (r->top) r->open[r->top - 1].following = index;
-    r->top = index;
+    topstxi_link(r, o, index);
     r->depth++;
-    r->open_count++;
     __atomic_store_n(&o->begin_tick, topstxi_now(), __ATOMIC_RELEASE);
     return index;
 }
 
-/* What the end of the captured range does to the recording. */
-TOPSTXI_SLOW void topstxi_capture_end(void) {
-    topstx_control *c = topstxi_state.control;
-    uint32_t count = __atomic_add_fetch(&c->capture_count, 1, __ATOMIC_RELAXED);
-    if (c->capture_end == TOPSTX_CAPTURE_END_NONE) return;
-    if (c->capture_end == TOPSTX_CAPTURE_END_REPEAT && (!c->capture_repeats || count < c->capture_repeats)) {
-        __atomic_store_n(&c->recording, TOPSTX_RECORDING_ARMED, __ATOMIC_RELEASE);
+/* A push in a domain that is not recorded while ranges are open in this ring: its pop must not end one of them. */
+TOPSTXI_SLOW void topstxi_hide(topstxi_ring *r, uint32_t domain) {
+    uint32_t index;
+    topstx_open *o;
+    if (!r->free_head && !topstxi_more_open(r)) {
+        r->unplaced++;
         return;
     }
-    __atomic_store_n(&c->recording, TOPSTX_RECORDING_OFF, __ATOMIC_RELEASE);
-    if (c->capture_end == TOPSTX_CAPTURE_END_STOP_SHUTDOWN) __atomic_store_n(&c->shutdown_request, 1, __ATOMIC_RELEASE);
+    index = r->free_head;
+    o = &r->open[index - 1];
+    r->free_head = o->next_free;
+    o->context = r->context;
+    o->flags = TOPSTX_FLAG_PUSHED | TOPSTX_FLAG_HIDDEN;
+    o->next_free = domain;
+    topstxi_link(r, o, index);
+    r->hidden++;
 }
 
 /* Take the range out of its chain, and out of its context's depth. */
 static inline void topstxi_unlink(topstxi_ring *r, topstx_open *o, uint32_t index) {
+    uint32_t depth = !(o->flags & TOPSTX_FLAG_HIDDEN);
     topstxi_context *c;
     if (o->previous) r->open[o->previous - 1].following = o->following;
     if (o->following) r->open[o->following - 1].previous = o->previous;
     if (TOPSTXI_LIKELY(o->context == r->context)) {
         if (r->top == index) r->top = o->previous;
-        if (r->depth) r->depth--;
+        r->depth -= depth;
+    } else if (o->context == TOPSTXI_ORPHAN) {
+        return; /* its thread ended; it counts no more */
     } else if ((c = topstxi_context_find(r, o->context))) {
-        c->depth--;
+        c->depth -= depth;
         if (c->top == index) c->top = o->previous;
         if (!c->top) {
             c->top = index; /* its place is found by it */
@@ -266,10 +285,21 @@ TOPSTXI_SLOW void topstxi_close_slow(topstxi_ring *r, topstxi_ring *to, uint32_t
     if (o.flags & TOPSTX_FLAG_CAPTURE) topstxi_capture_end();
 }
 
+/* The pop of a hidden push. */
+TOPSTXI_SLOW void topstxi_reveal(topstxi_ring *r, uint32_t index) {
+    r->open[index - 1].flags = 0;
+    r->hidden--;
+    topstxi_free_slot(r, index);
+}
+
 /* End a range of this thread's ring. `error`: type name of the exception that left it, or NULL. */
 static inline void topstxi_close(topstxi_ring *r, uint32_t index, uint64_t end, const char *error) {
     topstx_open *o = &r->open[index - 1];
     topstxi_unlink(r, o, index);
+    if (TOPSTXI_UNLIKELY(o->flags & TOPSTX_FLAG_HIDDEN)) {
+        topstxi_reveal(r, index);
+        return;
+    }
     r->header->last_tick = end;
     if (TOPSTXI_UNLIKELY((o->flags & ~TOPSTX_FLAG_PUSHED) || error)) {
         topstxi_close_slow(r, r, index, end, error, 0);
@@ -295,8 +325,8 @@ TOPSTXI_SLOW void topstxi_pop_slow(topstxi_ring *r, uint32_t domain, uint64_t en
 static inline void topstxi_pop(topstxi_ring *r, uint32_t domain) {
     uint64_t end = topstxi_now();
     uint32_t index = r->top;
-    if (TOPSTXI_UNLIKELY(r->skipped)) {
-        r->skipped--;
+    if (TOPSTXI_UNLIKELY(r->unplaced)) {
+        r->unplaced--;
         return;
     }
     if (TOPSTXI_LIKELY(index) && TOPSTXI_LIKELY(r->open[index - 1].flags & TOPSTX_FLAG_PUSHED) &&
@@ -387,6 +417,7 @@ TOPSTXI_SLOW uint64_t topstxi_start(uint32_t name, uint32_t attr, const topstxi_
         if (value && value->tag) topstxi_keep_payload(r, index, value);
         __atomic_store_n(&o->begin_tick, topstxi_now(), __ATOMIC_RELEASE);
     }
+    if (r && !handle) topstxi_count(&r->header->dropped);
     pthread_mutex_unlock(&p->shared_lock);
     return handle;
 }

@@ -246,6 +246,21 @@ TOPSTXI_SLOW void topstxi_put_more(topstxi_ring *r, const topstx_record *first, 
     __atomic_store_n(&r->header->head, r->head, __ATOMIC_RELEASE);
 }
 
+/* Free the hidden slots that the thread before left. Not at its end, when a range of it may be ending elsewhere. */
+TOPSTXI_SLOW void topstxi_ring_free_hidden(topstxi_ring *r) {
+    uint32_t i;
+    for (i = 0; r->hidden && i < r->open_capacity; i++) {
+        topstx_open *o = &r->open[i];
+        if (!(o->flags & TOPSTX_FLAG_HIDDEN)) continue;
+        if (o->previous) r->open[o->previous - 1].following = o->following;
+        if (o->following) r->open[o->following - 1].previous = o->previous;
+        o->flags = 0;
+        o->next_free = r->free_head;
+        r->free_head = i + 1;
+        r->hidden--;
+    }
+}
+
 /* A ring for this thread (or the shared one): from the pool, else new. NULL: none can be had. */
 TOPSTXI_SLOW topstxi_ring *topstxi_ring_obtain(uint32_t shared) {
     topstxi_process *p = &topstxi_state;
@@ -257,6 +272,7 @@ TOPSTXI_SLOW topstxi_ring *topstxi_ring_obtain(uint32_t shared) {
         p->pool = r->next_pooled;
         r->next_pooled = NULL;
         r->pooled = 0;
+        topstxi_ring_free_hidden(r);
         r->header->tid = tid;
         topstxi_set_state(r, TOPSTX_RING_LIVE);
         r->limit = __atomic_load_n(&r->header->tail, __ATOMIC_ACQUIRE) + r->mask + 1;
@@ -292,12 +308,12 @@ done:
 TOPSTXI_SLOW void topstxi_ring_forget_thread(topstxi_ring *r) {
     uint32_t i;
     for (i = 0; r->open_count && i < r->open_capacity; i++) /* no later context is theirs */
-        if (r->open[i].begin_tick) r->open[i].context = ~(uint64_t)0;
+        if (r->open[i].begin_tick || (r->open[i].flags & TOPSTX_FLAG_HIDDEN)) r->open[i].context = TOPSTXI_ORPHAN;
     free(r->contexts);
     r->contexts = NULL;
     r->context_capacity = r->context_used = 0;
     r->raw = r->context = r->first_context = 0;
-    r->task = r->top = r->depth = r->open_count = r->skipped = 0;
+    r->task = r->top = r->depth = r->open_count = r->unplaced = 0;
 }
 
 /* The end of a thread: its ring returns to the pool. Runs without any lock of the language. */
