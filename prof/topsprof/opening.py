@@ -42,6 +42,24 @@ def open_session(text: str) -> Session:
     return Session.open(_cached(text))
 
 
+def output_base(text: str) -> Path:
+    """Where outputs that are named after a session go, and their name without an ending.
+
+    `text` is what the user typed. Of a trace it is the trace's place and name, not those of the session in
+    the cache; of a pattern the folder it looks into (or `job`, for one without a folder).
+    """
+    from topsprof.importers.job import stem_of
+
+    path = Path(os.path.abspath(text))  # noqa: PTH100 - symbolic links keep their name; "." has none without it
+    if not path.exists() and any(c in text for c in "*?["):
+        while any(c in path.name for c in "*?["):
+            path = path.parent
+        if path == Path.cwd():
+            path /= "job"
+    name = path.name.removesuffix(SESSION_SUFFIX).removesuffix(PACK_SUFFIX)
+    return path.with_name(stem_of(path) if name == path.name else name)
+
+
 def _recover(path: Path) -> None:
     from tops_kit.collect.recovery import recover
 

@@ -37,7 +37,7 @@ def test_help_loads_no_heavy_module() -> None:
 
 def _with_path(code: str) -> str:
     # an editable install is no folder on sys.path but a finder, which a Python without site does not load
-    folders = [str(Path(module.__file__).parent.parent) for module in (topsprof, tops_kit)]
+    folders = [str(Path(str(module.__file__)).parent.parent) for module in (topsprof, tops_kit)]
     return f"import sys; sys.path[:] = {[*folders, *sys.path]!r}\n{code}"
 
 

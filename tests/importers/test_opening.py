@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from topsprof import opening
-from topsprof.opening import cache_folder, content_key, open_session
+from topsprof.cli import main
+from topsprof.opening import cache_folder, content_key, open_session, output_base
 
 from tops_kit.errors import UserError
 from tops_kit.session import Session, SessionWriter
@@ -60,6 +61,56 @@ def test_folders_and_patterns(tmp_path: Path) -> None:
     write_trace(folder / "b.json", "b")
     assert sorted(names(open_session(str(folder)))) == ["a", "b"]
     assert names(open_session(str(folder / "b*.json"))) == ["b"]
+
+
+def test_outputs_are_named_after_what_the_user_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "ranks").mkdir()
+    for name in ("r0.json", "r1.json"):
+        write_trace(tmp_path / "ranks" / name)
+    monkeypatch.chdir(tmp_path)
+    assert main(["stats", "ranks/r0.json", "-f", "csv", "-o", ".", "-r", "tx_sum,osrt_sum"]) == 0
+    assert (tmp_path / "ranks" / "r0_tx_sum.csv").exists()
+    assert "skipping osrt_sum: r0 has" in capsys.readouterr().err
+    assert main(["pack", "ranks/r0.json"]) == 0
+    assert main(["stats", "r0.topspack", "-f", "csv", "-o", ".", "-r", "tx_sum"]) == 0
+    assert (tmp_path / "r0_tx_sum.csv").exists()
+    assert main(["export", "ranks/*.json", "-t", "chrome"]) == 0
+    assert main(["unpack", "r0.topspack", "-o", "s"]) == 0
+    monkeypatch.chdir(tmp_path / "s.topsprof")
+    assert main(["export", ".", "-t", "chrome", "-o", "../s.json"]) == 0
+    assert main(["stats", ".", "-f", "csv", "-o", ".", "-r", "tx_sum"]) == 0
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {
+        "cache",
+        "r0.topspack",
+        "r0_tx_sum.csv",
+        "ranks",
+        "ranks.json",
+        "s.json",
+        "s.topsprof",
+        "s_tx_sum.csv",
+    }
+
+
+@pytest.mark.parametrize(
+    ("typed", "base"),
+    [
+        ("a/run.topsprof", "a/run"),
+        ("a/run", "a/run"),
+        ("a/run.topspack", "a/run"),
+        ("a/step.pt.trace.json.gz", "a/step"),
+        ("a/b.json.topsprof/", "a/b.json"),
+        ("a/*.json", "a"),
+        ("a/**/x?.json", "a"),
+        ("*.json", "job"),
+        (".", "."),
+    ],
+)
+def test_output_base(typed: str, base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert output_base(typed) == Path(os.path.normpath(tmp_path / base))
 
 
 def test_sessions_with_and_without_suffix(tmp_path: Path, cache: Path) -> None:

@@ -83,18 +83,9 @@ def target_path(
         if not output.strip("/"):
             raise UserError(f"export: output name '{output}' is empty: give a name, as in -o NAME")
         return Path(output)
-    base = Path(session.rstrip("/")).name
-    for ending in (
-        ".topsprof",
-        ".topspack",
-        ".gz",
-        ".zst",
-        ".json",
-        ".pftrace",
-        ".perfetto-trace",
-        ".sqlite",
-    ):
-        base = base.removesuffix(ending) or base
+    from topsprof.opening import output_base
+
+    base = output_base(session).name
     if options.table is not None:
         base = f"{base}_{options.table}"
     return Path(f"{base}_{exporter.name}" if folder else f"{base}{exporter.suffix}")

@@ -25,10 +25,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Pack a session."""
     from tops_kit.session import pack
-    from topsprof.opening import open_session
+    from topsprof.opening import open_session, output_base
 
     session = open_session(args.session)
-    target = Path(args.output or session.path.name.removesuffix(".topsprof") + SUFFIX)
+    target = Path(args.output or output_base(args.session).name + SUFFIX)
     if target.is_dir():
         raise UserError(f"{target} is a folder: name a file with -o")
     pack(session.path, target, overwrite=args.force_overwrite)

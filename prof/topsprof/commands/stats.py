@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
         raise UserError("stats: which session? usage: topsprof stats SESSION [-r REPORT]")
     if args.timeunit is not None and args.timeunit not in tables.TIME_UNITS:
         raise UserError(f"--timeunit {args.timeunit}: choose ns, us, ms or s")
-    from topsprof.opening import open_session
+    from topsprof.opening import open_session, output_base
     from topsprof.reports import registry
     from topsprof.reports.output import show
 
@@ -98,6 +98,7 @@ def run(args: argparse.Namespace) -> int:
         filter_tx=args.filter_tx,
         overwrite=args.force_overwrite,
         quiet=args.quiet,
+        base=output_base(args.session),
     )
     return 0
 

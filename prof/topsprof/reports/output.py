@@ -31,19 +31,21 @@ def show(
     filter_tx: str | None = None,
     overwrite: bool = False,
     quiet: bool = False,
+    base: Path | None = None,
 ) -> None:
     """Write reports (key, report) of a session; without any, the default set as far as the session has data.
 
-    The n-th report is written in the n-th format to the n-th output, the last ones serving the rest. Raises
-    UserError.
+    The n-th report is written in the n-th format to the n-th output, the last ones serving the rest. The
+    output `.` is beside `base`, a path without an ending (default: the session's). Raises UserError.
     """
+    base = base or session.path.with_name(session.path.name.removesuffix(".topsprof"))
     data = Data.filtered(session, filter_time, filter_tx)
     chosen = list(reports) or _default_reports(data)
     if not chosen and not quiet:
-        terminal.note(f"{session.path}: the session has no data that a default report shows")
-    jobs = _plan(chosen, formats, outputs, session.path, overwrite)
+        terminal.note(f"{base.name}: the session has no data that a default report shows")
+    jobs = _plan(chosen, formats, outputs, base, overwrite)
     for job in jobs:
-        _write(job, data, time_unit, quiet)
+        _write(job, data, time_unit, None if quiet else base.name)
     for line in session.ledger.lines() if not session.ledger.clean else ():
         terminal.warn(line)
 
@@ -70,7 +72,7 @@ def _plan(
     chosen: Sequence[tuple[str, Report]],
     formats: Sequence[str],
     outputs: Sequence[str],
-    session: Path,
+    base: Path,
     overwrite: bool,
 ) -> list[_Job]:
     """Which reports go where. Neighbours on one output and in one format stay together, as one JSON object
@@ -84,7 +86,7 @@ def _plan(
     jobs: list[_Job] = []
     for output, format_, item in placed:
         same = sum(1 for other, *_ in placed if other == output)
-        path = _path(output, format_, item[0], same, session)
+        path = _path(output, format_, item[0], same, base)
         if jobs and jobs[-1].path == path and jobs[-1].format == format_:
             jobs[-1] = _Job(path, format_, (*jobs[-1].reports, item), overwrite)
         else:
@@ -99,25 +101,26 @@ def _plan(
     return jobs
 
 
-def _path(output: str, format_: str, key: str, sharing: int, session: Path) -> Path | None:
+def _path(output: str, format_: str, key: str, sharing: int, base: Path) -> Path | None:
     if output == "-":
         return None
     suffix = tables.SUFFIXES[format_]
     report = key.replace(":", "_")
     if output == ".":
-        return session.parent / f"{session.name.removesuffix('.topsprof')}_{report}.{suffix}"
+        return base.with_name(f"{base.name}_{report}.{suffix}")
     if format_ == "json" or sharing == 1:
         return Path(output)
     # several tables can't share a CSV file: <FILE>_<report>.<ext>, as nsys names them
     return Path(f"{output.removesuffix('.' + suffix)}_{report}.{suffix}")
 
 
-def _write(job: _Job, data: Data, time_unit: str | None, quiet: bool) -> None:
+def _write(job: _Job, data: Data, time_unit: str | None, noted: str | None) -> None:
+    """`noted`: the session's name for notes about reports without data; None: no notes."""
     style = tables.Style(job.format, time_unit, _terminal_width() if job.path is None else None)
     with _opened(job) as out:
         if job.format == "json":
             tables.write_json_object(
-                ((key, _sheet(report, data, quiet)) for key, report in job.reports), out, style
+                ((key, _sheet(report, data, noted)) for key, report in job.reports), out, style
             )
             return
         first = True
@@ -125,27 +128,27 @@ def _write(job: _Job, data: Data, time_unit: str | None, quiet: bool) -> None:
             missing = report.missing(data.tables)
             people = job.format in ("column", "table")
             if missing and people and job.path is None:
-                _note(report, missing, data, quiet)
+                _note(report, missing, noted)
                 continue
             if not first:
                 out.write("\r\n" if job.format == "csv" else "\n")
             first = False
-            sheet = _sheet(report, data, quiet)
+            sheet = _sheet(report, data, noted)
             heading = f"{report.title} ({key})" if people else ""
             tables.write(tables.Sheet(sheet.columns, sheet.rows, heading), out, style)
 
 
-def _sheet(report: Report, data: Data, quiet: bool) -> tables.Sheet:
+def _sheet(report: Report, data: Data, noted: str | None) -> tables.Sheet:
     missing = report.missing(data.tables)
     if missing:
-        _note(report, missing, data, quiet)
+        _note(report, missing, noted)
         return tables.Sheet(report.columns, ())
     return tables.Sheet(report.columns, report.rows(data))
 
 
-def _note(report: Report, missing: str, data: Data, quiet: bool) -> None:
-    if not quiet:
-        terminal.note(f"skipping {report.name}: {data.session.path.name} has no {missing} data")
+def _note(report: Report, missing: str, noted: str | None) -> None:
+    if noted is not None:
+        terminal.note(f"skipping {report.name}: {noted} has no {missing} data")
 
 
 @contextmanager
