@@ -139,7 +139,7 @@ class Here:
         from topsprof.capture import inject
 
         done = subprocess.run(
-            [sys.executable, *map(str, command)] if str(command[0])[0] in "-/" else [*map(str, command)],
+            [*map(str, command)],
             cwd=self._cli.cwd,
             env=inject.environment(self.recording.folder, self._cli.environ | (env or {})),
             stdin=subprocess.DEVNULL,

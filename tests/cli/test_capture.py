@@ -52,7 +52,7 @@ ONE_STEP = ["in step", "read", "step"]
 )
 def test_ranges_and_domains(options: list[str], expected: list[str], cli: Any, here: Any) -> None:
     recording = here(*options)
-    recording.run(cli.script(STEPS))
+    recording.run(sys.executable, cli.script(STEPS))
     assert recording.names() == sorted(expected)
 
 
