@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from tops_kit.session import Session, SessionWriter, compact, compaction, start_compaction
 from tops_kit.session.compaction import COMPACT_LOCK
 from tops_kit.session.lock import FolderLock
+from tops_kit.session.segment import SEGMENTS
 
 pytestmark = pytest.mark.smoke
 Make = Callable[..., Path]
@@ -98,7 +100,7 @@ def test_replaced_segments_that_could_not_be_deleted(
     path = make_session(segments=3, calls=20)
     expected = rows_of(path)
     with monkeypatch.context() as patch:
-        patch.setattr(compaction, "remove_folder", lambda _path: False)
+        patch.setattr(compaction, "delete_segment", lambda _session, _name: None)
         compact(path)
         assert rows_of(path) == expected
         with SessionWriter.resume(path) as writer:
@@ -161,3 +163,64 @@ def test_as_a_command(make_session: Make, tmp_path: Path, capsys: pytest.Capture
     assert Session.open(path).indexed
     assert compaction.main([str(tmp_path / "absent")]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_replaced_segment_that_is_half_deleted_is_not_damage(
+    make_session: Make, rows_of: Rows
+) -> None:
+    path = make_session()
+    before = rows_of(path)
+    kept = path.with_name("kept")
+    shutil.copytree(path / SEGMENTS, kept)
+    compact(path)
+    for old in kept.iterdir():  # as rmtree leaves it when it is killed in the middle
+        (old / "meta.json").unlink()
+        shutil.copytree(old, path / SEGMENTS / old.name)
+    session = Session.open(path)
+    assert session.ledger.clean
+    assert rows_of(session) == before
+
+
+def test_a_reader_finds_a_segment_gone_while_it_is_being_deleted(
+    make_session: Make, rows_of: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = make_session()
+    before = rows_of(path)
+    session = Session.open(path)  # its files are not mapped yet
+    monkeypatch.setattr(
+        "tops_kit.session.segment.remove_folder", lambda folder: (folder / "hot.arrow").unlink(missing_ok=True)
+    )
+    compact(path)
+    assert rows_of(session) == before
+    assert session.ledger.clean
+
+
+def test_a_segment_that_goes_while_the_folder_is_listed(
+    make_session: Make, rows_of: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = make_session()
+    before = rows_of(path)
+    compacted: list[Path] = []
+
+    def listed(folder: Any) -> Any:
+        entries = scandir(folder)
+        if not compacted and Path(folder).name == SEGMENTS:
+            compacted.append(path)
+            entries.close()
+            entries = _Listed(list(scandir(folder)))
+            compact(path)
+        return entries
+
+    scandir = os.scandir
+    monkeypatch.setattr("tops_kit.session.catalog.os.scandir", listed)
+    session = Session.open(path)
+    assert compacted
+    assert rows_of(session) == before
+
+
+class _Listed(list[Any]):
+    def __enter__(self) -> _Listed:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass

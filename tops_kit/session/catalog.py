@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import dataclass
 from pathlib import Path
 
 from tops_kit.session.ledger import Ledger
@@ -16,6 +18,16 @@ from tops_kit.session.segment import (
 )
 
 LEDGER_STREAM = "session"
+
+
+@dataclass(frozen=True, slots=True)
+class _Damage:
+    """A folder of segments that can't be read: its name, how many rows it says it has, and why."""
+
+    name: str
+    rows: int
+    code: str
+    reason: str
 
 
 class Catalog:
@@ -36,43 +48,48 @@ class Catalog:
 
     def refresh(self) -> None:
         """Look at the folder again. OSError when it can't be listed."""
+        while not self._look():
+            pass  # a compaction took a segment away: what has its rows came after the folder was listed
+
+    def _look(self) -> bool:
+        """One look at the folder; False when a segment that it listed is gone."""
         folder = self.session / SEGMENTS
         try:
-            names = [entry.name for entry in folder.iterdir() if not is_temporary(entry.name)]
+            with os.scandir(folder) as entries:
+                names = [entry.name for entry in entries if entry.is_dir() and not is_temporary(entry.name)]
         except FileNotFoundError:
             if not self.session.is_dir():
                 raise
             names = []
         found: dict[str, Segment] = {}
+        damaged: list[_Damage] = []
         for name in names:
-            segment = self._known.get(name) or (None if name in self._bad else self._open(folder / name))
+            segment = self._known.get(name)
+            if segment is None and name not in self._bad:
+                opened = _open(folder / name)
+                if opened is None:
+                    return False
+                if isinstance(opened, _Damage):
+                    damaged.append(opened)
+                    continue
+                segment = opened
+                self._note_lost(segment)
             if segment is not None:
                 found[name] = segment
         self._known = found
         replaced = self._replaced = {name for segment in found.values() for name in segment.replaces}
+        for damage in damaged:
+            # What is replaced may be half deleted, by a compaction at work or one that was killed.
+            if damage.name not in replaced:
+                self._drop(damage.name, damage.rows, damage.code, damage.reason)
         tables: dict[str, list[Segment]] = {name: [] for name in TABLES}
         for name in sorted(found, key=lambda name: (found[name].order, segment_order(name))):
             if name not in replaced:
                 tables[found[name].table.name].append(found[name])
         self._tables = tables
+        return True
 
-    def _open(self, path: Path) -> Segment | None:
-        try:
-            segment = Segment(path)
-            if not segment.readable:
-                self._drop(
-                    path.name,
-                    segment.rows,
-                    "newer_segment",
-                    f"it has format {'.'.join(map(str, segment.version))}; upgrade tops-kit",
-                )
-                return None
-            segment.check_sizes()
-        except SegmentGoneError:
-            return None
-        except SegmentDamagedError as error:
-            self._drop(path.name, _rows_of(path), "damaged_segment", str(error))
-            return None
+    def _note_lost(self, segment: Segment) -> None:
         for name in segment.lost:
             self.ledger.count(
                 f"{LEDGER_STREAM}:{segment.name}",
@@ -80,7 +97,6 @@ class Catalog:
                 1,
                 f"{name} is made anew when needed",
             )
-        return segment
 
     def drop(self, segment: Segment, reason: str) -> None:
         """Leave out a segment that turned out to be damaged."""
@@ -109,8 +125,18 @@ class Catalog:
         return {name: rows for name, rows in counts.items() if rows}
 
 
-def _rows_of(path: Path) -> int:
+def _open(path: Path) -> Segment | _Damage | None:
+    """The segment; what is wrong with it; or None when it is no longer there."""
+    rows = 0
     try:
-        return Segment(path).rows
-    except (SegmentDamagedError, SegmentGoneError):
-        return 0
+        segment = Segment(path)
+        rows = segment.rows
+        if not segment.readable:
+            version = ".".join(map(str, segment.version))
+            return _Damage(path.name, rows, "newer_segment", f"it has format {version}; upgrade tops-kit")
+        segment.check_sizes()
+    except SegmentGoneError:
+        return None
+    except SegmentDamagedError as error:
+        return _Damage(path.name, rows, "damaged_segment", str(error))
+    return segment

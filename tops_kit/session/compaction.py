@@ -35,6 +35,7 @@ from tops_kit.session.segment import (
     SegmentDamagedError,
     SegmentData,
     SegmentGoneError,
+    delete_segment,
     is_temporary,
     successor_name,
     temporary_writer,
@@ -175,7 +176,7 @@ def _compact_group(path: Path, catalog: Catalog, table: Table, group: list[Segme
         user={"merged": _merged_users(group)},
     )
     for name in replaces:
-        remove_folder(path / SEGMENTS / name)
+        delete_segment(path, name)
     return Compaction(len(group), 1, data.rows)
 
 
@@ -204,7 +205,7 @@ def _is_sound(catalog: Catalog, table: Table, segment: Segment) -> bool:
 def _clean_up(path: Path, catalog: Catalog) -> None:
     """Delete replaced segments, and what compactions that were killed left behind."""
     for name in catalog.replaced():
-        remove_folder(path / SEGMENTS / name)
+        delete_segment(path, name)
     for entry in (path / SEGMENTS).iterdir():
         if is_temporary(entry.name) and not _being_written(entry.name):
             remove_folder(entry)

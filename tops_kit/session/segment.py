@@ -34,6 +34,8 @@ SUMMARY = "summary.arrow"
 INDEX_FILES = (LANES, PYRAMID, SUMMARY)
 _HOT_COLUMNS = ("start_ns", "duration_ns", "name")
 _TEMPORARY = ".tmp-"
+_WORTH_COMPRESSING = 1 << 14  # bytes of a file's columns
+_WORTH_THREADS = 1 << 20
 _serial = itertools.count()
 
 
@@ -92,6 +94,23 @@ def successor_name(names: Iterable[str]) -> str:
 def is_temporary(name: str) -> bool:
     """Whether a name in the folder of segments is one that is being written, or was when its writer died."""
     return name.startswith(_TEMPORARY)
+
+
+def _temporary_name(table: str) -> str:
+    return f"{_TEMPORARY}{table}-{os.getpid()}-{next(_serial)}"
+
+
+def delete_segment(session: Path, name: str) -> None:
+    """Delete a segment that another one replaces. It goes away at once: a reader that has it open but not all of
+    its files finds it gone, not damaged. One that can't be deleted (mapped, on Windows) stays for the next time.
+    """
+    folder = session / SEGMENTS
+    doomed = folder / _temporary_name(name.rpartition("-")[0])
+    try:
+        (folder / name).rename(doomed)
+    except OSError:
+        return  # gone already, or held open: readers leave it out either way
+    remove_folder(doomed)
 
 
 def temporary_writer(name: str) -> int | None:
@@ -153,7 +172,7 @@ def write_segment(
     `durable` the files are on disk before the segment gets its name. Raises OSError.
     """
     folder = session / SEGMENTS
-    temporary = folder / f"{_TEMPORARY}{table.name}-{os.getpid()}-{next(_serial)}"
+    temporary = folder / _temporary_name(table.name)
     temporary.mkdir()
     try:
         meta = _write_files(temporary, table, data, compress=level != "raw")
@@ -230,8 +249,11 @@ def end_of(start: np.ndarray[Any, Any], duration: np.ndarray[Any, Any]) -> np.nd
 
 def write_arrow(path: Path, data: pa.RecordBatch | pa.Table, *, compress: bool) -> int:
     """Write an Arrow IPC file and return its size in bytes."""
+    compress = compress and data.nbytes > _WORTH_COMPRESSING
     options = pa.ipc.IpcWriteOptions(
-        compression=pa.Codec("zstd", 1) if compress else None, use_threads=compress
+        # waiting for Arrow's threads takes longer than compressing little
+        compression=pa.Codec("zstd", 1) if compress else None,
+        use_threads=compress and data.nbytes > _WORTH_THREADS,
     )
     with pa.OSFile(str(path), "wb") as sink:
         with pa.ipc.new_file(sink, data.schema, options=options) as writer:

@@ -113,51 +113,75 @@ static int read_field(const uint8_t *data, int64_t *at, int64_t end, uint32_t *f
     return 1;
 }
 
+/* The fields of all messages: into columns, where there are any, else only counted. */
+static int64_t scan(const uint8_t *data, int64_t size, const int64_t *begin, const int64_t *stop, int64_t messages,
+                    const Columns *c, int64_t *damaged) {
+    int64_t n = 0;
+    uint32_t field;
+    uint8_t wire;
+    uint64_t value;
+    int64_t from, to;
+    *damaged = 0;
+    for (int64_t i = 0; i < messages; i++) {
+        int64_t at = begin[i], end = stop[i];
+        if (at < 0 || end > size || at > end) {
+            ++*damaged;
+            continue;
+        }
+        while (at < end) {
+            if (!read_field(data, &at, end, &field, &wire, &value, &from, &to)) {
+                ++*damaged;
+                break;
+            }
+            if (c) {
+                c->row[n] = i;
+                c->field[n] = field;
+                c->wire[n] = wire;
+                c->value[n] = value;
+                c->start[n] = from;
+                c->end[n] = to;
+            }
+            n++;
+        }
+    }
+    return n;
+}
+
 static PyObject *fields(PyObject *self, PyObject *args) {
     (void)self;
     Py_buffer buffer, starts, ends;
     if (!PyArg_ParseTuple(args, "y*y*y*", &buffer, &starts, &ends)) return NULL;
     PyObject *result = NULL;
-    Columns c = {0};
-    const uint8_t *data = buffer.buf;
-    const int64_t *begin = starts.buf, *stop = ends.buf;
-    int64_t messages = starts.len / 8;
-    long long damaged = 0;
-    int ok = 1;
+    int64_t messages = starts.len / 8, damaged, n;
     if (starts.len != ends.len) {
         PyErr_SetString(PyExc_ValueError, "starts and ends differ in length");
         goto out;
     }
     Py_BEGIN_ALLOW_THREADS
-    for (int64_t i = 0; i < messages && ok; i++) {
-        int64_t at = begin[i], end = stop[i];
-        if (at < 0 || end > buffer.len || at > end) {
-            damaged++;
-            continue;
-        }
-        while (at < end) {
-            if (c.n == c.room && !grow(&c)) {
-                ok = 0;
-                break;
-            }
-            if (!read_field(data, &at, end, &c.field[c.n], &c.wire[c.n], &c.value[c.n], &c.start[c.n], &c.end[c.n])) {
-                damaged++;
-                break;
-            }
-            c.row[c.n++] = i;
-        }
-    }
+    n = scan(buffer.buf, buffer.len, starts.buf, ends.buf, messages, NULL, &damaged);
     Py_END_ALLOW_THREADS
-    if (!ok) {
-        PyErr_NoMemory();
-        goto out;
+    /* Counting first costs less than columns that grow and are copied into bytes of their size. */
+    PyObject *column[6];
+    static const size_t width[6] = {sizeof(int64_t), sizeof(uint32_t), sizeof(uint8_t),
+                                    sizeof(uint64_t), sizeof(int64_t), sizeof(int64_t)};
+    for (int k = 0; k < 6; k++) {
+        column[k] = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)((size_t)n * width[k]));
+        if (!column[k]) {
+            while (k--) Py_DECREF(column[k]);
+            goto out;
+        }
     }
-    result = Py_BuildValue("y#y#y#y#y#y#L", c.row ? (char *)c.row : "", (Py_ssize_t)(c.n * 8), c.field ? (char *)c.field : "",
-                           (Py_ssize_t)(c.n * 4), c.wire ? (char *)c.wire : "", (Py_ssize_t)c.n,
-                           c.value ? (char *)c.value : "", (Py_ssize_t)(c.n * 8), c.start ? (char *)c.start : "",
-                           (Py_ssize_t)(c.n * 8), c.end ? (char *)c.end : "", (Py_ssize_t)(c.n * 8), damaged);
+    Columns c = {.row = (int64_t *)PyBytes_AS_STRING(column[0]),
+                 .field = (uint32_t *)PyBytes_AS_STRING(column[1]),
+                 .wire = (uint8_t *)PyBytes_AS_STRING(column[2]),
+                 .value = (uint64_t *)PyBytes_AS_STRING(column[3]),
+                 .start = (int64_t *)PyBytes_AS_STRING(column[4]),
+                 .end = (int64_t *)PyBytes_AS_STRING(column[5])};
+    Py_BEGIN_ALLOW_THREADS
+    scan(buffer.buf, buffer.len, starts.buf, ends.buf, messages, &c, &damaged);
+    Py_END_ALLOW_THREADS
+    result = Py_BuildValue("NNNNNNL", column[0], column[1], column[2], column[3], column[4], column[5], (long long)damaged);
 out:
-    release(&c);
     PyBuffer_Release(&buffer);
     PyBuffer_Release(&starts);
     PyBuffer_Release(&ends);
