@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from topsprof.capture import record
+from topsprof.capture.program import Program
 
 ANNOTATED = "import topstx\nwith topstx.annotate('work'):\n    topstx.mark('here')\n"
 
 
 @pytest.mark.smoke
 def test_an_annotated_program_is_recorded(cli: Any) -> None:
-    done = cli("run", "-o", "a", "--", sys.executable, cli.script(ANNOTATED))
+    done = cli("run", "--strict", "-o", "a", "--", sys.executable, cli.script(ANNOTATED))
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr.splitlines() == ["topsprof: session: a.topsprof"]
     assert cli.names("a.topsprof") == ["here", "work"]
@@ -29,12 +32,6 @@ def test_exit_code_output_and_input_are_the_programs(cli: Any) -> None:
     done = cli("run", sys.executable, "-c", code, input=b"some words")
     assert (done.returncode, done.stdout) == (37, "SOME WORDS\n")
     assert done.stderr.splitlines()[0] == "to stderr"
-
-
-def test_death_by_a_signal_is_128_and_its_number(cli: Any) -> None:
-    done = cli("run", "-o", "a", "--", "sh", "-c", "kill -9 $$")
-    assert done.returncode == 137
-    assert (cli.cwd / "a.topsprof" / "session.json").exists()
 
 
 @pytest.mark.parametrize(("word", "code"), [("./nothing", 127), ("no-such-tool", 127), ("/", 126)])
@@ -53,38 +50,24 @@ def test_a_missing_interpreter(cli: Any) -> None:
     assert [path.name for path in cli.cwd.iterdir()] == ["tool"]
 
 
-def test_a_script_without_a_first_line_is_run_by_sh(cli: Any) -> None:
-    cli.script("echo shell $1\n", "tool").chmod(0o755)
-    assert cli("run", "--", "./tool", "x").stdout == "shell x\n"
-
-
-def test_a_python_script_and_a_module_need_no_python(cli: Any) -> None:
+def test_a_module_needs_no_python(cli: Any) -> None:
     cli.script("import sys; print(*sys.argv[1:])\n" + ANNOTATED, "script.py")
-    assert cli("run", "-o", "a", "script.py").returncode == 0
-    assert cli.names("a.topsprof") == ["here", "work"]
     done = cli("run", "-o", "b", "-m", "script", "--", "-o", "c")
     assert (done.returncode, done.stdout) == (0, "-- -o c\n")
     assert cli.names("b.topsprof") == ["here", "work"]
 
 
-def test_options_after_the_program_are_its_own(cli: Any) -> None:
-    done = cli("run", "-o", "a", "echo", "-o", "b", "--", "--strict", "-h")
-    assert done.stdout == "-o b -- --strict -h\n"
-
-
-def test_default_names_count_up(cli: Any) -> None:
-    for number in (1, 2):
-        assert f"report{number}.topsprof" in cli("run", "true").stderr
-
-
-def test_patterns_name_the_programs_pid(cli: Any) -> None:
-    done = cli("run", "-o", "s-%p-%q{WHO}", "--", "sh", "-c", "echo $$", env={"WHO": "me"})
-    assert (cli.cwd / f"s-{done.stdout.strip()}-me.topsprof").is_dir()
+def test_patterns_name_the_programs_pid_and_death_by_a_signal_is_128_and_its_number(cli: Any) -> None:
+    command = ["sh", "-c", "echo $$; kill -9 $$"]
+    done = cli("run", "-o", "s-%p-%q{WHO}", "--", *command, env={"WHO": "me"})
+    assert done.returncode == 137
+    folder = cli.cwd / f"s-{done.stdout.strip()}-me.topsprof"
+    assert json.loads((folder / "session.json").read_text())["attributes"]["exit_code"] == 137
 
 
 def test_nothing_is_overwritten_unasked(cli: Any) -> None:
-    program = cli.script(ANNOTATED)
-    assert cli("run", "-o", "a", program).returncode == 0
+    assert cli("run", "-o", "a", cli.script(ANNOTATED)).returncode == 0  # by our Python: it is not executable
+    assert cli.names("a.topsprof") == ["here", "work"]
     again = cli("run", "-o", "a", "--", "touch", "ran")
     assert again.returncode == 2 and "use -f" in again.stderr
     assert not (cli.cwd / "ran").exists()
@@ -120,42 +103,32 @@ def test_a_read_only_folder(cli: Any) -> None:
 def test_an_output_that_cannot_be_made(cli: Any) -> None:
     (cli.cwd / "file").write_text("")
     done = cli("run", "-o", "file/x", "--", "touch", "ran")
-    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and "file is a file" in done.stderr
     assert not (cli.cwd / "ran").exists()
 
 
-def test_inherited_files_stay_open(cli: Any, tmp_path: Path) -> None:
+def test_open_files_and_signal_settings_are_what_a_shell_gives(cli: Any, tmp_path: Path) -> None:
+    code = (
+        "import os, sys; print(*[line for line in open('/proc/self/status') if line[:6] in "
+        "('SigBlk', 'SigIgn')], os.pread(int(sys.argv[1]), 99, 0))"
+    )
     file = tmp_path / "data"
     file.write_text("through fd")
-    descriptor = os.open(file, os.O_RDONLY)
-    process = cli.start("run", "--", "cat", f"/proc/self/fd/{descriptor}", pass_fds=[descriptor])
-    os.close(descriptor)
-    assert process.communicate(timeout=60)[0] == b"through fd"
-
-
-def test_signal_settings_are_what_a_shell_gives(cli: Any) -> None:
-    code = "print(*[line for line in open('/proc/self/status') if line[:6] in ('SigBlk', 'SigIgn')])"
-    command = ["-S", "-c", code]
-    direct = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=True)
-    assert _settings(cli("run", "--", sys.executable, *command).stdout) == _settings(direct.stdout)
-
-
-def _settings(status: str) -> list[int]:
-    """The masks, less signals 32 and 33, which glibc takes for itself as soon as a process has threads."""
-    return [int(word, 16) & ~(0b11 << 31) for word in status.split() if word[-1] != ":"]
+    with file.open("rb") as inherited:
+        number = inherited.fileno()
+        command = [sys.executable, "-S", "-c", code, str(number)]
+        direct = subprocess.run(command, capture_output=True, check=True, pass_fds=[number])
+        process = cli.start("run", "--", *command, pass_fds=[number])
+        output, error = process.communicate(timeout=60)
+    assert b"through fd" in output and output == direct.stdout
+    assert b"nothing recorded: python -S" in error
 
 
 @pytest.mark.parametrize(
     ("options", "program", "reason"),
     [
         ([], ["true"], "no process of the program has a recorder"),
-        ([], ["{python}", "-c", "pass"], "made no topstx call"),
-        ([], ["{python}", "-I", "-c", "pass"], "python -I"),
-        ([], ["{python}", "-E", "-c", "pass"], "python -E"),
-        ([], ["{python}", "-S", "-c", "pass"], "python -S"),
         (["-p", "never"], ["{python}", "-c", "pass"], "'never' never began"),
-        (["--delay", "1000"], ["{python}", "-c", "pass"], "before its --delay"),
-        (["-t", "none"], ["{python}", "-c", "pass"], "-t none"),
     ],
 )
 def test_nothing_recorded_says_why(options: list[str], program: list[str], reason: str, cli: Any) -> None:
@@ -166,26 +139,46 @@ def test_nothing_recorded_says_why(options: list[str], program: list[str], reaso
     assert "nothing recorded" in line and reason in line
 
 
+@pytest.mark.parametrize(
+    ("words", "program", "reason"),
+    [
+        ([], ["-c", "pass"], "made no topstx call"),
+        ([], ["-I", "-c", "pass"], "python -I"),
+        ([], ["-E", "-c", "pass"], "python -E"),
+        (["--delay", "1000"], ["-c", "pass"], "before its --delay of 1000 s"),
+        (["-c", "topsProfilerApi"], ["-c", "pass"], "never called topsProfilerStart"),
+        (["--profile-from-start", "off"], ["-c", "pass"], "was never switched on"),
+        (["-t", "none"], ["-c", "pass"], "-t none"),
+        (["--topstx-domain-include", "io"], ["-c", "pass"], "domain that --topstx-domain-include"),
+    ],
+)
+def test_reasons_for_nothing(words: list[str], program: list[str], reason: str, here: Any) -> None:
+    active = here(*words)
+    active.run(sys.executable, *program)
+    assert active.names() == []
+    said: list[str] = []
+    argv = (sys.executable, *program)
+    record.conclude(Program(sys.executable, argv), active.recording, 0, 1, said.append)
+    assert "nothing recorded" in said[0] and reason in said[0]
+
+
 def test_disabled_by_the_environment(cli: Any) -> None:
     done = cli("run", "--", cli.script(ANNOTATED), env={"TOPSTX_DISABLE": "1"})
     assert done.returncode == 0 and "TOPSTX_DISABLE is set" in done.stderr
 
 
-def test_strict_tells_an_incomplete_session_by_its_code(cli: Any) -> None:
-    assert cli("run", "--strict", cli.script(ANNOTATED)).returncode == 0
-    assert cli("run", "--strict", "true").returncode == 99
-    assert cli("run", "--strict", "sh", "-c", "exit 3").returncode == 3
+def test_strict_tells_an_incomplete_session_by_its_code_and_default_names_count_up(cli: Any) -> None:
+    for number, (program, code) in enumerate(((["true"], 99), (["sh", "-c", "exit 3"], 3)), 1):
+        done = cli("run", "--strict", *program)
+        assert done.returncode == code
+        assert f"report{number}.topsprof" in done.stderr
 
 
-def test_the_exit_code_is_kept_with_the_session(cli: Any) -> None:
-    cli("run", "-o", "a", "--", "sh", "-c", "exit 3")
-    attributes = json.loads((cli.cwd / "a.topsprof" / "session.json").read_text())["attributes"]
-    assert attributes["exit_code"] == 3
-
-
-def test_a_log_file_takes_our_messages(cli: Any) -> None:
-    done = cli("run", "--log-file", "log", "-o", "a", "--", "sh", "-c", "echo out; echo err >&2")
-    assert (done.stdout, done.stderr) == ("out\n", "err\n")
+def test_a_log_file_takes_our_messages_and_the_programs_words_stay_its_own(cli: Any) -> None:
+    cli.script('echo "shell $*"; echo err >&2', "tool").chmod(0o755)  # no first line: sh runs it
+    words = ["-o", "b", "--", "--strict", "-h"]
+    done = cli("run", "--log-file", "log", "-o", "a", "./tool", *words)
+    assert (done.stdout, done.stderr) == ("shell -o b -- --strict -h\n", "err\n")
     assert "session: a.topsprof" in (cli.cwd / "log").read_text()
 
 
@@ -201,3 +194,57 @@ def test_a_recording_within_a_recording(cli: Any) -> None:
     assert done.returncode == 0, done.stderr
     assert cli.names("inner.topsprof") == ["here", "work"]
     assert cli.names("outer.topsprof") == []
+
+
+@pytest.mark.parametrize("streams", [">&- 2>&-", "<&- >&- 2>&-", "2>&-"])
+def test_closed_streams(streams: str, cli: Any) -> None:
+    words = shlex.join(cli.command("run", "-o", "a", "--", sys.executable, str(cli.script(ANNOTATED))))
+    done = subprocess.run(
+        ["sh", "-c", f"{words} {streams}"], cwd=cli.cwd, env=cli.environ, capture_output=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert cli.names("a.topsprof") == ["here", "work"]
+
+
+def test_nobody_who_reads_our_messages_costs_neither_the_program_nor_its_exit_code(cli: Any) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    shell = "trap 'exit 6' USR1; kill -USR1 $PPID; while :; do sleep 0.01; done"
+    process = cli.start("run", "--duration", "0", "-o", "a", "--", "sh", "-c", shell, stderr=writer)
+    os.close(writer)
+    assert process.wait(60) == 6
+
+
+@pytest.mark.parametrize("name", [".hidden", "a" * 220])
+def test_any_file_name_names_a_session(name: str, cli: Any) -> None:
+    assert cli("run", "-o", name, "true").returncode == 0
+    assert (cli.cwd / f"{name}.topsprof").is_dir()
+
+
+def test_names_and_words_that_are_no_utf8(cli: Any) -> None:
+    done = cli("run", "-o", os.fsdecode(b"s\xff"), "--", "sh", "-c", "exit 3", os.fsdecode(b"\xfe"))
+    assert done.returncode == 3
+    manifest = json.loads((cli.cwd / os.fsdecode(b"s\xff.topsprof") / "session.json").read_text())
+    assert manifest["command"][-1] == "\\xfe"
+
+
+def test_an_unknown_export_is_told_before_the_program_runs(cli: Any) -> None:
+    done = cli("run", "--export", "csv,nosuch", "--", "touch", "ran")
+    assert done.returncode == 2 and "nosuch" in done.stderr and done.stderr.count("\n") == 1
+    assert list(cli.cwd.iterdir()) == []
+
+
+def test_a_full_disk_is_one_line(cli: Any) -> None:
+    with Path("/dev/full").open("wb") as full:
+        process = cli.start("--help", stdout=full)
+        _, error = process.communicate(timeout=60)
+    assert (process.returncode, error) == (2, b"topsprof: No space left on device\n")
+
+
+def test_ignored_children_are_no_error(cli: Any) -> None:
+    (cli.cwd / "a.topsprof").mkdir()
+    shell = f"trap '' CHLD; exec {shlex.join(cli.command('run', '-o', 'a', 'true'))}"
+    done = subprocess.run(
+        ["bash", "-c", shell], cwd=cli.cwd, env=cli.environ, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2 and done.stderr.count("\n") == 1

@@ -61,7 +61,7 @@ def record(program: Program, options: RecordOptions, say: Say) -> Outcome:
         raise
     finally:
         active.close()
-    return _conclude(program, active, supervise.exit_code(status), held.pid, say)
+    return conclude(program, active, supervise.exit_code(status), held.pid, say)
 
 
 def _take_back(folder: Path | None, announced: Path | None) -> None:
@@ -124,7 +124,8 @@ def _prepare_python(program: Program, say: Say) -> None:
             say(f"{python} records by the slower Python recorder: {outcome.problem}")
 
 
-def _conclude(program: Program, active: recording.Recording, code: int, pid: int, say: Say) -> Outcome:
+def conclude(program: Program, active: recording.Recording, code: int, pid: int, say: Say) -> Outcome:
+    """Say what a closed recording holds, and what it lacks; `code` and `pid` were the program's."""
     for line in active.notes:
         say(line)
     if active.problem:
