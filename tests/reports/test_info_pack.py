@@ -53,6 +53,19 @@ def test_info_of_a_recording_with_processes_and_losses(tmp_path, capsys):
     assert "clock:" in out
 
 
+def test_attributes_stay_short_however_long_the_recording(tmp_path, capsys):
+    clock = {"columns": ["tsc", "realtime_ns"], "anchors": [[n, n] for n in range(3600)]}
+    attributes = {"clock": clock, "blocked_ns": {}, "program_pid": 7, "files": ["a.json"] * 999}
+    with SessionWriter.create(tmp_path / "long.topsprof", attributes=attributes):
+        pass
+    assert main(["info", str(tmp_path / "long.topsprof")]) == 0
+    out = capsys.readouterr().out
+    assert "3600 anchors of tsc, realtime_ns" in out and "blocked_ns" not in out and "program_pid: 7" in out
+    assert max(map(len, out.splitlines())) < 300
+    assert main(["info", str(tmp_path / "long.topsprof"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["attributes"] == attributes
+
+
 def test_info_of_an_empty_session(tmp_path, capsys):
     with SessionWriter.create(tmp_path / "e.topsprof"):
         pass

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tops_kit.session import Session
 
 _SHOWN_PROCESSES = 20
+_SHOWN_CHARACTERS = 200
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -76,11 +77,10 @@ def text(facts: dict[str, Any]) -> str:
         ("size", terminal.size_text(facts["size_bytes"])),
         ("recorder", ", ".join(facts["recorders"])),
     ]
-    rows += [
-        (key, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
-        for key, value in facts["attributes"].items()
-    ]
-    lines += [f"  {name + ':':<12}{value}" for name, value in rows if value]
+    rows += [(key, _attribute(key, value)) for key, value in facts["attributes"].items()]
+    shown = [(name, value) for name, value in rows if value]
+    width = max(len(name) for name, _ in shown) + 2
+    lines += [f"  {name + ':':<{width}}{value}" for name, value in shown]
     lines += _processes(facts["processes"]) + _devices(facts["devices"])
     if facts["tables"]:
         body = [
@@ -95,6 +95,19 @@ def text(facts: dict[str, Any]) -> str:
     else:
         lines += ["", "ledger", *(f"  {line}" for line in facts["ledger"]["lines"])]
     return "\n".join(lines)
+
+
+def _attribute(key: str, value: Any) -> str:
+    """What a writer added, in a line. A recording's clock has an anchor for each second."""
+    if value in ({}, [], None):
+        return ""
+    if key == "clock" and isinstance(value, dict) and isinstance(value.get("anchors"), list):
+        columns = ", ".join(map(str, value.get("columns", ())))
+        return f"{len(value['anchors'])} anchors of {columns} (--json lists them)"
+    words = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if len(words) <= _SHOWN_CHARACTERS:
+        return words
+    return f"{words[:_SHOWN_CHARACTERS]}... (--json has the rest)"
 
 
 def _processes(processes: list[dict[str, Any]]) -> list[str]:
