@@ -15,17 +15,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from tops_kit.errors import UserError
+from tops_kit.errors import SessionError, UserError
 from tops_kit.session import Session
 from topsprof import terminal
+from topsprof.digests import Digests
 from topsprof.naming import SESSION_SUFFIX
 
 PACK_SUFFIX: Final = ".topspack"
 CACHE_BYTES: Final = 16 << 30
 """What the cache may hold; the sessions that were opened longest ago go first."""
-_IMPORT_VERSION: Final = 1  # a new one when importers give other rows for the same file
-_SAMPLES: Final = 32
-_SAMPLE_BYTES: Final = 65536
+_IMPORT_VERSION: Final = 2  # a new one when importers give other rows for the same file
 
 
 def open_session(text: str) -> Session:
@@ -39,7 +38,12 @@ def open_session(text: str) -> Session:
             return Session.open(path, recover=_recover)
     if text.endswith(SESSION_SUFFIX) and not Path(text).exists():
         raise UserError(f"{text} does not exist; give a session, or a trace file of another tool")
-    return Session.open(_cached(text))
+    path = _cached(text)
+    try:
+        return Session.open(path)
+    except SessionError:  # e.g. files that a power cut emptied: nothing in the cache is the only copy
+        shutil.rmtree(path, ignore_errors=True)
+        return Session.open(_cached(text))
 
 
 def output_base(text: str) -> Path:
@@ -69,11 +73,11 @@ def _recover(path: Path) -> None:
 
 def _cached(text: str) -> Path:
     """The session in the cache that was made of a trace, many traces or a pack; makes it if need be."""
-    from topsprof.importers.job import trace_files
+    from topsprof.importers.job import remove_leftovers, trace_files
 
     files = trace_files(text)
-    name = content_key(files)
     cache = cache_folder()
+    name = content_key(files, Digests(cache / "digests"))
     target = cache / f"{name}{SESSION_SUFFIX}"
     if (target / "session.json").exists():
         os.utime(target)  # used now: it stays longer than others
@@ -84,6 +88,7 @@ def _cached(text: str) -> Path:
         if not (target / "session.json").exists():  # else another process has just made it
             raise
     _bound(cache, keep=target)
+    remove_leftovers(cache)
     return target
 
 
@@ -115,30 +120,26 @@ def _is_pack(path: Path) -> bool:
 
 @contextmanager
 def _temporary(target: Path) -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix=".unpack-", dir=target.parent))
+    from topsprof.importers.job import working_folder
+
+    folder = working_folder(target)
+    folder.mkdir()
     try:
         yield folder / "session"
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def content_key(files: Sequence[Path]) -> str:
-    """A name for the content of files: their sizes, change times, and samples of their bytes all over."""
-    digest = hashlib.blake2b(f"{_IMPORT_VERSION}".encode(), digest_size=16)
+def content_key(files: Sequence[Path], digests: Digests) -> str:
+    """A name for the content of files, and for what an import takes from their names."""
+    from topsprof.importers.job import rank_of
+
+    key = hashlib.blake2b(f"{_IMPORT_VERSION}".encode(), digest_size=16)
     for path in files:
-        try:
-            with path.open("rb") as file:
-                status = os.fstat(file.fileno())
-                digest.update(f"\0{path.name}\0{status.st_size}\0{status.st_mtime_ns}\0".encode())
-                step = max(status.st_size // _SAMPLES, _SAMPLE_BYTES)
-                for position in range(0, status.st_size, step):
-                    file.seek(position)
-                    digest.update(file.read(_SAMPLE_BYTES))
-                file.seek(max(status.st_size - _SAMPLE_BYTES, 0))
-                digest.update(file.read(_SAMPLE_BYTES))
-        except OSError as error:
-            raise UserError(f"{path}: {error.strerror or error}; give a file that can be read") from error
-    return digest.hexdigest()
+        # of several files the ledger and the attributes state the names, of one only the rank
+        said = path.name if len(files) > 1 else rank_of(path)
+        key.update(f"\0{said}\0{_is_pack(path)}\0{digests.of(path)}".encode())
+    return key.hexdigest()
 
 
 def cache_folder() -> Path:

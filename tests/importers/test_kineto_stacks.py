@@ -23,7 +23,7 @@ def event(category: str, name: str, ts: float, dur: float, tid: int = 1) -> dict
 
 
 def trace(threads: int, calls: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """(operators, functions): in each call main > Net > forward > Linear, an operator in and one after Linear."""
+    """(operators, functions): calls of main > Net > forward > Linear, an operator in and one after it."""
     operators, functions = [], []
     for tid in range(1, threads + 1):
         functions.append(event("python_function", f"main{tid}", 0, 1000 * calls, tid))
@@ -84,7 +84,7 @@ def test_functions_that_all_come_after_the_operators(
     monkeypatch.setattr(kineto_stacks, "_MERGED_ROWS", merged)
     operators, functions = trace(3, 40)
     if shuffled:
-        np.random.default_rng(1).shuffle(functions)  # type: ignore[arg-type]
+        np.random.default_rng(1).shuffle(functions)
     session = import_events(operators + functions, top=STACKS, importer="kineto")
     assert session.tables()["op"] == len(operators)
     assert found(session) == expected(3)

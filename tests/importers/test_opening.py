@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from topsprof import opening
 from topsprof.cli import main
+from topsprof.digests import Digests
+from topsprof.importers.job import JobOptions, import_files
 from topsprof.opening import cache_folder, content_key, open_session, output_base
 
 from tops_kit.errors import UserError
@@ -31,7 +35,7 @@ def names(session: Session) -> list[str]:
 
 
 def sessions(cache: Path) -> list[str]:
-    return sorted(path.name for path in cache.iterdir())
+    return sorted(path.name for path in cache.iterdir() if path.name != "digests")
 
 
 @pytest.mark.smoke
@@ -52,6 +56,75 @@ def test_other_content_is_imported_again(tmp_path: Path, cache: Path) -> None:
     os.utime(file, ns=(1, 1))
     assert names(open_session(str(file))) == ["b"]
     assert len(sessions(cache)) == 2
+
+
+def test_the_same_content_is_imported_once_wherever_it_lies(tmp_path: Path, cache: Path) -> None:
+    for name in ("a.json", "b.json"):
+        open_session(str(write_trace(tmp_path / name)))
+    os.utime(tmp_path / "a.json", ns=(1, 1))
+    open_session(str(tmp_path / "a.json"))
+    assert len(sessions(cache)) == 1
+    open_session(str(write_trace(tmp_path / "rank3.json")))  # the name states a rank
+    assert len(sessions(cache)) == 2
+
+
+def test_a_change_in_the_middle_of_a_big_file_is_seen(tmp_path: Path, cache: Path) -> None:
+    file = tmp_path / "t.json"
+    event = {"ph": "X", "name": "a", "ts": 0, "dur": 1, "pid": 1, "tid": 1}
+    file.write_text(json.dumps([event] * 100_000))
+    os.utime(file, ns=(1, 1))
+    open_session(str(file))
+    with file.open("r+b") as out:
+        out.seek(3_456_789)
+        out.write(b" " * 50)
+    os.utime(file, ns=(1, 1))
+    open_session(str(file))
+    assert len(sessions(cache)) == 2
+
+
+def test_digests_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = write_trace(tmp_path / "t.json")
+    folder = tmp_path / "digests"
+    first = Digests(folder).of(file)
+    assert not folder.exists()  # just written: it might change again within one time stamp
+    monkeypatch.setattr("topsprof.digests._SETTLED_NS", -(10**12))
+    assert Digests(folder).of(file) == first
+    (kept,) = folder.iterdir()
+    entry = json.loads(kept.read_text())
+    kept.write_text(json.dumps({**entry, "digest": "known"}))
+    assert Digests(folder).of(file) == "known"
+    kept.write_text('{"stamp": [')
+    assert Digests(folder).of(file) == first
+    write_trace(file, "other")
+    assert Digests(folder).of(file) != first
+
+
+def test_a_damaged_session_in_the_cache_is_made_again(tmp_path: Path, cache: Path) -> None:
+    file = write_trace(tmp_path / "t.json")
+    open_session(str(file))
+    (only,) = sessions(cache)
+    (cache / only / "session.json").write_text("")
+    assert names(open_session(str(file))) == ["a"]
+
+
+def test_what_killed_imports_left_is_removed(tmp_path: Path, cache: Path) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    cache.mkdir(parents=True)
+    for owner in (ended.pid, os.getpid()):
+        (cache / f".x.topsprof.importing-{owner}-1").mkdir()
+    open_session(str(write_trace(tmp_path / "t.json")))
+    left = [name for name in sessions(cache) if name.startswith(".")]
+    assert left == [f".x.topsprof.importing-{os.getpid()}-1"]
+
+
+def test_an_import_removes_only_what_its_own_name_left(tmp_path: Path) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    for name in ("a[1]", "b"):
+        (tmp_path / f".{name}.importing-{ended.pid}-1").mkdir()
+    import_files([write_trace(tmp_path / "t.json")], tmp_path / "a[1]", JobOptions())
+    assert [path.name for path in tmp_path.glob(".*importing*")] == [f".b.importing-{ended.pid}-1"]
 
 
 def test_folders_and_patterns(tmp_path: Path) -> None:
@@ -151,7 +224,7 @@ def test_the_cache_is_bounded(tmp_path: Path, cache: Path, monkeypatch: pytest.M
     for name in "abc":
         file = write_trace(tmp_path / f"{name}.json", name)
         open_session(str(file))
-    assert sessions(cache) == [f"{content_key([file])}.topsprof"]
+    assert sessions(cache) == [f"{content_key([file], Digests(cache / 'digests'))}.topsprof"]
 
 
 def test_a_cache_that_can_not_be_made_falls_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

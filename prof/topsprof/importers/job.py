@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from glob import glob
+from glob import escape, glob
 from pathlib import Path
 from typing import Any, Final, cast
 
 from tops_kit.errors import TraceError, UserError
 from tops_kit.session import Ledger, SessionWriter
+from tops_kit.session.lock import is_running, locked
+from tops_kit.session.manifest import WRITER_LOCK
 from topsprof.importers import registry
 from topsprof.importers.base import ImportOptions, ProcessIds, Source
 from topsprof.importers.chrome_meta import integer
@@ -30,6 +32,7 @@ _RANK: Final = re.compile(
 _PID: Final = re.compile(rb'"pid"\s*:\s*"?(\d{1,18})')
 _ORIGIN: Final = re.compile(rb'"baseTimeNanoseconds"\s*:\s*"?(\d{1,19})')
 _COLLISION_STEP: Final = 1 << 32
+_WORKING: Final = ".importing-"
 _SUFFIXES: Final = (
     ".gz",
     ".zst",
@@ -92,8 +95,8 @@ def import_files(files: Sequence[Path], target: Path, job: JobOptions) -> Ledger
 @contextmanager
 def _beside(target: Path, overwrite: bool) -> Iterator[Path]:
     """A folder to work in, which becomes `target` at the end; it goes away when that fails."""
-    folder = target.parent / f".{target.name}.importing-{os.getpid()}-{threading.get_ident()}"
-    shutil.rmtree(folder, ignore_errors=True)
+    folder = working_folder(target)
+    remove_leftovers(target.parent, target.name)
     try:
         yield folder
         try:
@@ -108,6 +111,22 @@ def _beside(target: Path, overwrite: bool) -> Iterator[Path]:
             raise UserError(f"{target}: {error.strerror or error}; use another name with -o") from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def working_folder(target: Path) -> Path:
+    """Where to make what becomes `target`: beside it, hidden, under the name of this process and thread."""
+    folder = target.parent / f".{target.name}{_WORKING}{os.getpid()}-{threading.get_ident()}"
+    shutil.rmtree(folder, ignore_errors=True)  # of an earlier process with the same number
+    return folder
+
+
+def remove_leftovers(parent: Path, name: str = "*") -> None:
+    """Delete what imports (of the session `name`, or all) left in a folder when they were killed."""
+    for folder in parent.glob(f".{escape(name) if name != '*' else name}{_WORKING}*"):
+        owner = folder.name.rpartition(_WORKING)[2].partition("-")[0]
+        # the number may be that of a process on another side of a container's wall: the lock tells
+        if owner.isdigit() and not is_running(int(owner)) and not locked(folder / WRITER_LOCK):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 class _SharedIds(ProcessIds):

@@ -164,7 +164,7 @@ class LateOperators:
             at += size
 
     def _paths(self) -> Int32s:
-        """The path of every operator. Merges operators and functions of one thread, some of them at a time."""
+        """The path of every operator. Merges operators and functions of a thread, some of them at a time."""
         track, start, duration, name = _sorted(self._functions)
         operators = _sorted([(*part, np.full(len(part[0]), -1, np.int32)) for part in self._operators])
         place = _order(*(np.concatenate(c) for c in list(zip(*self._operators, strict=True))))

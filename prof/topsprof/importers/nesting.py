@@ -2,7 +2,7 @@
 
 A tracer that rounds begin and length apart from each other lets a slice end a little after its successor
 begins, or after the end of the one around it. Drawn as they are, such slices would not fit into one lane.
-Their overlap is cut off (and counted): at most ROUNDING_NS, and never where slices overlap by more, which then
+Their overlap is cut off (and counted): at most ROUNDING_NS, never where slices overlap by more, which then
 is what really happened.
 """
 

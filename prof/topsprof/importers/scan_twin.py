@@ -563,8 +563,8 @@ def _deep(value: Any) -> bool:
 def nest(track: Int64s, start: Int64s, end: Int64s, tolerance: int) -> tuple[bytes, int, int]:
     """(ends, trimmed, overlapping) of intervals sorted by (track, start, -length).
 
-    An overlap of up to `tolerance` is rounding: it is cut off the earlier one, or off the end of the later one
-    where that is less (then it lies within).
+    An overlap of up to `tolerance` is rounding: it is cut off the earlier one, or off the end of the later
+    one where that is less (then it lies within).
     """
     trimmed = overlapping = 0
     ends: list[int] = end.tolist()
