@@ -3,5 +3,5 @@ the ratio.
 
 Absolute times of a shared machine mean little: ratios of one run do. Peers that are not installed leave a
 row that says so;
-`pip install tops-kit[bench]` installs them (and `tops-kit[torch]` PyTorch).
+`pip install -e '.[bench]'` installs them (`'.[bench,torch]'` PyTorch, too).
 """

@@ -233,3 +233,9 @@ def test_a_cache_that_can_not_be_made_falls_back(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
     assert cache_folder().parent == tmp_path
+
+
+def test_an_unknown_format_is_told_how_to_name_it(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("hello")
+    with pytest.raises(UserError, match="topsprof import -t FORMAT"):
+        open_session(str(tmp_path / "notes.txt"))

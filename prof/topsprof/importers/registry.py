@@ -54,5 +54,5 @@ def detect(source: Source) -> Importer:
             return importer
     raise TraceError(
         f"{source.path}: not a trace format that is known ({', '.join(sorted(IMPORTERS))}); "
-        "name the format with --type if you are sure"
+        "if you are sure of the format, name it: topsprof import -t FORMAT"
     )
