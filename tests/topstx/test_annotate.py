@@ -238,3 +238,101 @@ def test_a_stacked_decorator_and_recursion(program: Any) -> None:
     """).only
     assert process.names().count("outer") == process.names().count("inner") == 177
     assert max(r.depth for r in process.records) == 19
+
+
+def test_a_decorated_class_stays_the_class(program: Any) -> None:
+    """The making of its objects is the range; isinstance, subclasses and pickle see the class itself."""
+    process = program("""
+        import pickle, topstx
+        class Init:
+            def __init__(self, x): self.x = x
+        original = Init
+        Init = topstx.annotate(color="red")(Init)
+        assert Init is original and Init(3).x == 3 and pickle.loads(pickle.dumps(Init(4))).x == 4
+        @topstx.annotate("new")
+        class New:
+            def __new__(cls, *args): return super().__new__(cls)
+        @topstx.annotate()
+        class Sub(Init): pass
+        assert isinstance(Sub(5), Init) and Sub(6).x == 6 and isinstance(New(1, 2), New)
+        @topstx.annotate()
+        class Bare: pass
+        Bare()
+        assert topstx.annotate("builtin")(list)("ab") == ["a", "b"]
+    """).only
+    names = [r.name for r in process.records]
+    assert names == ["Init", "Init", *["Init", "Sub"] * 2, "new", "builtin"]
+
+
+def test_methods_and_partials_of_coroutine_functions(program: Any) -> None:
+    """The range lasts as long as the coroutine runs, not as long as it takes to make it."""
+    process = program("""
+        import asyncio, functools, inspect, topstx
+        class K:
+            async def work(self, n):
+                topstx.mark("within")
+                return n
+            def steps(self): yield topstx.mark("within")
+        bound = topstx.annotate("bound")(K().work)
+        part = topstx.annotate("part")(functools.partial(K().work, 2))
+        assert inspect.iscoroutinefunction(bound)
+        assert asyncio.run(bound(1)) == 1 and asyncio.run(part()) == 2
+        assert list(topstx.annotate("steps")(K().steps)()) == [None]
+    """).only
+    kinds = [(r.name, r.depth) for r in process.records if r.kind in {L.KIND_RANGE, L.KIND_MARK}]
+    assert kinds == [(n, d) for name in ("bound", "part", "steps") for n, d in (("within", 1), (name, 0))]
+
+
+def test_objects_whose_own_methods_raise(program: Any) -> None:
+    process = program("""
+        import topstx
+        class Hash:
+            def __hash__(self): raise ValueError
+            def __str__(self): return "name"
+        class Equal:
+            def __hash__(self): return hash("name")
+            def __eq__(self, other): raise RuntimeError
+            def __str__(self): return "name"
+        class Text:
+            def __str__(self): raise OSError
+            __repr__ = __str__
+        for bad in Hash(), Equal():
+            topstx.push_range(bad); topstx.pop_range()
+            topstx.mark(bad, color=bad, category=bad, domain=bad)
+            with topstx.annotate(bad): pass
+            topstx.counter("c").sample(bad)
+        topstx.mark(Text(), payload={1: Text()}, domain=Text())
+    """).only
+    assert [r.name for r in process.records] == ["name"] * 6 + ["Text"]
+
+
+INTERRUPTED = """
+        import signal, topstx
+        class Slow:
+            def __repr__(self):
+                signal.raise_signal(signal.SIGTERM)
+                return "slow"
+        def handler(*_): raise SystemExit(7)
+        signal.signal(signal.SIGTERM, handler)
+        slow, payload = Slow(), {"x": Slow()}
+        @topstx.annotate(payload=payload)
+        def decorated(): raise AssertionError("called")
+        def block():
+            with topstx.annotate("with", payload=payload): raise AssertionError("entered")
+        calls = [
+            lambda: topstx.push_range("push", payload=payload), lambda: topstx.mark("mark", payload=slow),
+            lambda: topstx.start_range("start", payload=payload), decorated, block,
+        ]
+        for call in calls:
+            try: call()
+            except SystemExit as error: assert error.code == 7
+            else: raise AssertionError("the exit was swallowed")
+        topstx.mark("after")
+        topstx.mark(payload=payload)
+"""
+
+
+def test_what_interrupts_a_call_reaches_the_program(program: Any) -> None:
+    """Ctrl-C, or the SystemExit of a SIGTERM handler, may come while we look at a payload."""
+    process = program(INTERRUPTED, expect=7).only
+    assert "after" in process.names(L.KIND_MARK) and {r.name for r in process.open} <= {"push"}

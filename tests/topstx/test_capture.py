@@ -67,3 +67,52 @@ def test_disabled_yields_none(program: Any, tmp_path: Path) -> None:
         TOPSTX_DISABLE="1",
     )
     assert (code, err) == (0, "")
+
+
+def test_children_that_live_on_do_not_hold_up_the_end(program: Any, tmp_path: Path) -> None:
+    """A forked worker, which leaves the block itself as well, neither ends the recording nor delays it."""
+    done = """
+        import os, sys, topstx
+        recorded, tell = os.pipe()
+        stay, go = os.pipe()
+        with topstx.capture(sys.argv[1]) as session:
+            topstx.mark("parent")
+            child = os.fork()
+            if not child:
+                os.close(go)
+                topstx.mark("child")
+                os.write(tell, b"x")
+            else:
+                os.close(stay)
+                os.read(recorded, 1)
+        if child:
+            print((session / "control").exists())       # goes at the recording's end
+            os.close(go)
+            os.waitpid(child, 0)
+        else:
+            os.read(stay, 1)
+    """
+    code, out, err = run(program, str(tmp_path / "mine"), code=done)
+    assert (code, out, err) == (0, "False\n", "")
+    from tops_kit.session import Session
+
+    names = Session.open(tmp_path / "mine.topsprof").table("tx").column("name").to_pylist()
+    assert sorted(map(str, names)) == ["child", "parent"]
+
+
+def test_modules_in_the_working_folder_are_not_ours(
+    program: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The collector must not import what the program's folder happens to hold."""
+    for name in ("numpy", "pyarrow", "queue", "tops_kit"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('shadowed')")
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run(
+        program,
+        code="""
+            import sys; sys.path.pop(0)
+            import topstx
+            with topstx.capture("mine") as session: topstx.mark("m")
+        """,
+    )
+    assert (code, out, err) == (0, "", "") and (tmp_path / "mine.topsprof").is_dir()

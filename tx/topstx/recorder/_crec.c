@@ -49,13 +49,13 @@ static PyObject *push_range(PyObject *self, PyObject *const *args, Py_ssize_t co
                 follow_context(r);
                 topstxi_open(r, name, 0, 0, TOPSTX_FLAG_PUSHED);
             }
-            Py_RETURN_NONE;
+            return done();
         }
     }
     if (take_arguments("push_range", args, count, kwnames, 1, a) < 0) return NULL;
     if (recording == TOPSTX_RECORDING_OFF) skip(domain_of(a[DOMAIN]));
     else push(a, domain_of(a[DOMAIN]));
-    Py_RETURN_NONE;
+    return done();
 }
 
 static PyObject *pop_range(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *kwnames) {
@@ -70,7 +70,7 @@ static PyObject *pop_range(PyObject *self, PyObject *const *args, Py_ssize_t cou
         domain = args[0] == Py_None ? NULL : args[0];
     }
     if (!nothing_to_pop()) pop(domain_of(domain));
-    Py_RETURN_NONE;
+    return done();
 }
 
 static PyObject *mark(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *kwnames) {
@@ -78,7 +78,7 @@ static PyObject *mark(PyObject *self, PyObject *const *args, Py_ssize_t count, P
     (void)self;
     if (take_arguments("mark", args, count, kwnames, 1, a) < 0) return NULL;
     if (topstxi_recording() == TOPSTX_RECORDING_ON) do_mark(a, domain_of(a[DOMAIN]));
-    Py_RETURN_NONE;
+    return done();
 }
 
 static PyObject *start_range(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *kwnames) {
@@ -86,7 +86,7 @@ static PyObject *start_range(PyObject *self, PyObject *const *args, Py_ssize_t c
     (void)self;
     if (take_arguments("start_range", args, count, kwnames, 1, a) < 0) return NULL;
     if (topstxi_recording() == TOPSTX_RECORDING_OFF) return PyLong_FromLong(0);
-    return PyLong_FromUnsignedLongLong(start(a, domain_of(a[DOMAIN])));
+    return started(start(a, domain_of(a[DOMAIN])));
 }
 
 static PyObject *end_range(PyObject *self, PyObject *range_id) { return domain_end(self, range_id); }

@@ -132,6 +132,10 @@ static PyObject *annotate_enter(PyObject *self, PyObject *const *args, Py_ssize_
     (void)args; /* contextlib.ExitStack calls type(x).__enter__(x): the builtin is bound to that x */
     (void)count;
     annotate_begin((annotate_object *)self);
+    if (TOPSTXI_UNLIKELY(interruption != NULL)) { /* no __exit__ will follow */
+        annotate_end((annotate_object *)self, NULL);
+        return raise_interruption();
+    }
     return Py_NewRef(self);
 }
 
@@ -259,6 +263,7 @@ static PyObject *annotate_vectorcall(PyObject *type, PyObject *const *args, size
     }
     if (take_arguments("annotate", args, count, kwnames, 1, a) < 0) return NULL;
     d = domain_of(a[DOMAIN]);
+    if (TOPSTXI_UNLIKELY(interruption != NULL)) return raise_interruption();
     return annotate_make(a, d ? d : default_domain);
 }
 
@@ -313,6 +318,10 @@ static PyObject *wrapper_vectorcall(PyObject *self, PyObject *const *args, size_
     PyObject *result;
     if (topstxi_recording() == TOPSTX_RECORDING_OFF) return PyObject_Vectorcall(w->function, args, flags, kwnames);
     open_range(&h, w->message, w->domain, w->category, w->color, w->payload);
+    if (TOPSTXI_UNLIKELY(interruption != NULL)) {
+        topstxi_close_handle(&h, NULL);
+        return raise_interruption();
+    }
     result = PyObject_Vectorcall(w->function, args, flags, kwnames);
     topstxi_close_handle(&h, TOPSTXI_LIKELY(result != NULL) ? NULL : error_name(PyErr_Occurred()));
     return result;
@@ -454,7 +463,7 @@ static PyObject *annotate_call(PyObject *self, PyObject *args, PyObject *kwargs)
     static char *names[] = {"func", NULL};
     annotate_object *a = (annotate_object *)self;
     PyObject *function, *message, *result = NULL;
-    int kind = 0;
+    int special;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O:annotate", names, &function)) return NULL;
     if (disabled) return Py_NewRef(function);
     if (Py_TYPE(function) == &PyStaticMethod_Type || Py_TYPE(function) == &PyClassMethod_Type) return wrap_inner(self, function);
@@ -469,17 +478,22 @@ static PyObject *annotate_call(PyObject *self, PyObject *args, PyObject *kwargs)
         if (!message) return NULL;
     }
     if (PyFunction_Check(function))
-        kind = ((PyCodeObject *)PyFunction_GET_CODE(function))->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR);
-    if (kind) {
+        special = ((PyCodeObject *)PyFunction_GET_CODE(function))->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR);
+    else
+        special = !PyCFunction_Check(function); /* a class, a bound method, a partial, ...: Python looks closer */
+    if (special) {
         PyObject *template = annotate_copy(a, message), *make = template ? PyCFunction_New(&again_method, template) : NULL;
         PyObject *module = make ? PyImport_ImportModule("topstx._wrap") : NULL;
-        if (module) result = PyObject_CallMethod(module, "wrap", "OO", function, make);
+        if (module) result = PyObject_CallMethod(module, "wrap", "OOO", function, make, template);
         Py_XDECREF(template);
         Py_XDECREF(make);
         Py_XDECREF(module);
-    } else {
-        result = wrap_plain(a, function, message);
+        if (result == Py_None) {
+            Py_DECREF(result);
+            special = 0;
+        }
     }
+    if (!special) result = wrap_plain(a, function, message);
     Py_DECREF(message);
     return result;
 }
@@ -507,8 +521,8 @@ static PyTypeObject annotate_type = {
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
     .tp_doc = "annotate(message=None, color=None, domain=None, category=None, payload=None)\n--\n\n"
               "A range around a block (`with annotate(\"load\"):`) or around each call of a function (`@annotate()`).\n\n"
-              "Decorates plain functions, methods, generators, coroutines and async generators; without a message the range has\n"
-              "the function's qualified name. An exception closes the range and marks it.",
+              "Decorates plain functions, methods, generators, coroutines, async generators and classes (whose objects' making it\n"
+              "ranges); without a message the range has the qualified name of what it decorates. An exception closes the range and marks it.",
     .tp_new = annotate_new,
     .tp_dealloc = annotate_dealloc,
     .tp_call = annotate_call,

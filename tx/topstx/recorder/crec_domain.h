@@ -257,6 +257,15 @@ static uint64_t start(PyObject *const a[ARGUMENTS], domain_object *d) {
     return handle;
 }
 
+/* The int of a range that began; what interrupted the call ends it again. */
+static PyObject *started(uint64_t handle) {
+    if (TOPSTXI_UNLIKELY(interruption != NULL)) {
+        if (handle) topstxi_end(handle);
+        return raise_interruption();
+    }
+    return PyLong_FromUnsignedLongLong(handle);
+}
+
 static void end(PyObject *range_id) {
     if (PyLong_Check(range_id)) {
         uint64_t handle = PyLong_AsUnsignedLongLong(range_id);
@@ -274,8 +283,8 @@ static PyObject *counter_sample(PyObject *self, PyObject *value) {
     if (topstxi_recording() != TOPSTX_RECORDING_ON) Py_RETURN_NONE;
     number = PyFloat_AsDouble(value);
     if (number == -1.0 && PyErr_Occurred()) { /* no number: nothing to record */
-        PyErr_Clear();
-        Py_RETURN_NONE;
+        forget_error();
+        return done();
     }
     if (c->epoch != topstxi_state.name_epoch) {
         domain_resolve(c->domain);
@@ -360,7 +369,7 @@ static PyObject *domain_push(PyObject *self, PyObject *const *args, Py_ssize_t c
     }
     if (topstxi_recording() == TOPSTX_RECORDING_OFF) skip((domain_object *)self);
     else push(a, (domain_object *)self);
-    Py_RETURN_NONE;
+    return done();
 }
 
 static PyObject *domain_pop(PyObject *self, PyObject *unused) {
@@ -373,14 +382,14 @@ static PyObject *domain_mark(PyObject *self, PyObject *const *args, Py_ssize_t c
     PyObject *a[ARGUMENTS];
     if (take_arguments("mark", args, count, kwnames, 0, a) < 0) return NULL;
     do_mark(a, (domain_object *)self);
-    Py_RETURN_NONE;
+    return done();
 }
 
 static PyObject *domain_start(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *kwnames) {
     PyObject *a[ARGUMENTS];
     if (take_arguments("start_range", args, count, kwnames, 0, a) < 0) return NULL;
     if (topstxi_recording() == TOPSTX_RECORDING_OFF) return PyLong_FromLong(0);
-    return PyLong_FromUnsignedLongLong(start(a, (domain_object *)self));
+    return started(start(a, (domain_object *)self));
 }
 
 static PyObject *domain_end(PyObject *self, PyObject *range_id) {
@@ -423,7 +432,8 @@ static PyObject *domain_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     (void)type;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:Domain", names, &name)) return NULL;
     d = domain_of(name == Py_None ? NULL : name);
-    return d ? Py_NewRef((PyObject *)d) : PyErr_NoMemory();
+    if (interruption) return raise_interruption();
+    return Py_NewRef((PyObject *)(d ? d : default_domain));
 }
 
 static PyObject *domain_annotate(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *kwnames);

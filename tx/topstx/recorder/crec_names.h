@@ -1,5 +1,45 @@
 /* crec_names.h - from Python objects to what the producer stores: names, contexts, payloads, arguments (part of _crec.c). */
 
+/* ---- exceptions of the program's code that we run: __str__, __repr__, signal handlers meanwhile ------------------------- */
+
+static __thread PyObject *interruption __attribute__((tls_model("initial-exec"))); /* to be raised when our call ends */
+
+/* Forget an exception: what we record is never worth one. Only what is no Exception (the KeyboardInterrupt or SystemExit of a signal
+ * handler) is kept for the program. */
+static __attribute__((noinline)) void forget_error(void) {
+    PyObject *error;
+    if (!PyErr_Occurred()) return;
+    if (PyErr_ExceptionMatches(PyExc_Exception)) {
+        PyErr_Clear();
+        return;
+    }
+#if PY_VERSION_HEX >= 0x030C0000
+    error = PyErr_GetRaisedException();
+#else
+    PyObject *type, *traceback;
+    PyErr_Fetch(&type, &error, &traceback);
+    PyErr_NormalizeException(&type, &error, &traceback);
+    if (traceback) PyException_SetTraceback(error, traceback);
+    Py_XDECREF(type);
+    Py_XDECREF(traceback);
+#endif
+    Py_XSETREF(interruption, error);
+}
+
+static __attribute__((noinline)) PyObject *raise_interruption(void) {
+    PyObject *error = interruption;
+    interruption = NULL;
+    PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+    Py_DECREF(error);
+    return NULL;
+}
+
+/* None, or what interrupted the call. */
+static inline PyObject *done(void) {
+    if (TOPSTXI_UNLIKELY(interruption != NULL)) return raise_interruption();
+    Py_RETURN_NONE;
+}
+
 /* ---- names: strings seen before are found by their address ------------------------------------------------------------ */
 
 #define CACHE_BITS 12
@@ -37,10 +77,13 @@ static const char *text_of(PyObject *text, Py_ssize_t *bytes, PyObject **owner) 
     return NULL;
 }
 
-/* str(object), whatever happens in it. A new reference, or NULL without an exception. */
+/* str(object), or its type's name when that raises. A new reference, or NULL without an exception: no memory. */
 static PyObject *as_str(PyObject *object) {
     PyObject *text = PyObject_Str(object);
-    if (!text) PyErr_Clear();
+    if (text) return text;
+    forget_error();
+    text = PyObject_GetAttrString((PyObject *)Py_TYPE(object), "__name__");
+    if (!text) forget_error();
     return text;
 }
 
@@ -52,7 +95,7 @@ static __attribute__((noinline)) uint32_t name_id_slow(PyObject *message) {
     if (!message || message == Py_None) return topstxi_intern(TOPSTX_ENTRY_NAME, "", 0);
     if (!PyUnicode_Check(message)) {
         text = as_str(message);
-        if (!text) return topstxi_intern(TOPSTX_ENTRY_NAME, "(no text)", 9);
+        if (!text) return TOPSTX_NAME_TOO_MANY;
         message = text;
     }
     utf8 = text_of(message, &bytes, &owner);
@@ -130,7 +173,7 @@ static PyObject *helper(const char *name) { /* of topstx.recorder.values; NULL w
     PyObject *function;
     if (!module) module = PyImport_ImportModule("topstx.recorder.values");
     function = module ? PyObject_GetAttrString(module, name) : NULL;
-    if (!function) PyErr_Clear();
+    if (!function) forget_error();
     return function;
 }
 
@@ -139,7 +182,7 @@ static PyObject *call_helper(const char *name, PyObject *argument) {
     if (!function) return NULL;
     result = PyObject_CallOneArg(function, argument);
     Py_DECREF(function);
-    if (!result) PyErr_Clear();
+    if (!result) forget_error();
     return result;
 }
 

@@ -5,7 +5,8 @@ Rules that hold for every function here
 - Nothing raises because recording fails: a full disk, a removed folder or too many names drop and count
   (see the `lost_*` fields of topstx_names_header and `dropped` of a ring). Wrong argument *types* never
   raise either: a message that is no str is recorded as str(message); a payload of another type as its
-  repr.
+  repr. What such code of the program raises is forgotten, unless it is no Exception: a KeyboardInterrupt or
+  SystemExit of a signal handler that ran meanwhile reaches the program.
 - While control.recording is off, or no session is attached, each call does nothing but look at that switch.
 - What a call returns never steers the program: push, pop, mark return None; `start_range` returns an int
   that is only good for `end_range` (0 when nothing was recorded; `end_range(0)` and `end_range(None)` do
@@ -62,8 +63,8 @@ class Annotate(Protocol):
     """`annotate(message, color, domain, category, payload)`: a context manager, and a decorator.
 
     As a decorator without a message it takes the function's `__qualname__`. It calls
-    `topstx._wrap.wrap(func, make)` for generator functions, coroutine functions and async generator
-    functions, with `make() -> Annotate` a fresh object per call; a plain function gets the back end's
+    `topstx._wrap.wrap(func, make, each)` for what is no plain function, with `make() -> Annotate` a fresh
+    object per call and `each` one that decorates a class's methods; a plain function gets the back end's
     own fast wrapper. `staticmethod` and `classmethod` objects are unwrapped and rewrapped.
     """
 

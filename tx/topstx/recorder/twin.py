@@ -90,7 +90,7 @@ def push_range(
     if color is domain is category is payload is None and process.recording[0] == _ON:
         try:  # the usual case, without a further call
             name, writer = process.names[message], process.local.writer
-        except (KeyError, AttributeError, TypeError):
+        except Exception:  # a new name, a new thread, a message that can't be a key: the long way
             pass
         else:
             if not process.default_attr:
@@ -174,16 +174,17 @@ def _attr(process: Process, color: object, domain: str, category: object) -> int
         known = process.attrs.get(key)
         if known is None:
             known = process.attrs[key] = process.attr(domain, category, color)
-    except TypeError:  # a colour or category that can't be a key
+    except Exception:  # a colour or category that can't be a key
         return process.attr(domain, category, color)
     return known
 
 
 def _name(process: Process, message: object) -> int:
     try:
-        return process.names.get(message) or process.name(message)
-    except TypeError:  # a message that can't be a key
-        return process.name(message)
+        known = process.names.get(message)
+    except Exception:  # a message that can't be a key
+        known = None
+    return known or process.name(message)
 
 
 def _begin(
@@ -298,12 +299,15 @@ class annotate:  # noqa: N801 - the name is part of the interface
         domain, category = self._domain, self._category
         if message is None:
             message = getattr(func, "__qualname__", None) or repr(func)
-        if type(func).__name__ == "function" and func.__code__.co_flags & _CO_WRAPPED:
+        if type(func).__name__ != "function" or func.__code__.co_flags & _CO_WRAPPED:
             from topstx._wrap import wrap
 
-            return wrap(  # type: ignore[return-value]
-                func, lambda: annotate(message, color, domain, category, payload)
-            )
+            def make() -> annotate:
+                return annotate(message, color, domain, category, payload)
+
+            wrapped = wrap(func, make, make())
+            if wrapped is not None:
+                return wrapped  # type: ignore[return-value]
 
         from functools import update_wrapper
 
