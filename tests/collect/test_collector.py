@@ -37,7 +37,6 @@ from tops_kit.session import Session, SessionWriter
 def made(recording: Path, loops: Any) -> Any:
     """A collector in the test's own process, to be driven by rounds."""
     writer = SessionWriter.create(recording)
-    writer.durable = False
     return collector.begin(recording, control.create(recording), writer, loops)
 
 
@@ -320,8 +319,15 @@ def test_a_start_that_is_interrupted_leaves_no_process(
 
 
 def test_the_process_is_ready_closes_on_request_and_leaves_only_the_session(
-    recording: Path, fake_process: Callable[..., Any], wait_for: Callable[..., Any]
+    recording: Path,
+    fake_process: Callable[..., Any],
+    wait_for: Callable[..., Any],
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # Files of the user's in the working folder are not for the collector, nor for what it starts.
+    monkeypatch.chdir(recording.parent)
+    (recording.parent / "numpy.py").write_text("print('loaded', flush=True)")
     with start(recording, command=["python", "x.py", "\udcff"]) as running:
         process = fake_process()
         name, ring = process.name("x"), process.ring(capacity=8)
@@ -329,9 +335,12 @@ def test_the_process_is_ready_closes_on_request_and_leaves_only_the_session(
             wait_for(lambda: ring.room, "room that the collector makes")
             ring.record(value + 1, value + 1, name)
         assert running.process.poll() is None
+        settings = Path(f"/proc/{running.process.pid}/environ").read_bytes().split(b"\0")
+        assert b"PYTHONSAFEPATH=1" in settings  # also for compactions
     session = Session.open(recording)
     assert session.tables()["tx"] == 30
     assert session.info["status"] == "complete"
+    assert "loaded" not in capfd.readouterr().out
     assert session.info["command"] == ["python", "x.py", "\\xff"]
     assert sorted(path.name for path in recording.iterdir()) == [".writer.lock", "segments", "session.json"]
 

@@ -102,7 +102,6 @@ def dying_at(step: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 def new_collector(folder: Path) -> collector.Collector:
     loops, _ = backend.load()
     writer = SessionWriter.create(folder)
-    writer.durable = False
     return collector.begin(folder, control.create(folder), writer, loops)
 
 
@@ -343,6 +342,28 @@ def test_records_published_after_the_collectors_death_are_recovered(
         ring.record(time.monotonic_ns(), time.monotonic_ns(), process.name("later"))
     recover(recording)
     assert found(recording) == Counter({("late", False): 1, ("later", False): 20})
+
+
+def test_a_kill_before_a_part_is_emptied_repeats_nothing_however_many_rows_there_are(
+    recording: Path, fake_process: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fault: rows past a limit went into segments that didn't say what they hold."""
+
+    def killed(*_: Any) -> None:
+        raise Killed
+
+    made = inline(new_collector(recording))
+    expected = produce(fake_process)
+    made.round()
+    with monkeypatch.context() as patch:
+        patch.setattr("tops_kit.session.writer.FLUSH_ROWS", 4)
+        patch.setattr("tops_kit.session.writer.FLUSH_BYTES", 1)
+        patch.setattr(journal.Part, "restart", killed)
+        with pytest.raises(Killed):
+            made.rotate()
+    made.writer.abandon()
+    recover(recording)
+    assert found(recording) == expected
 
 
 def test_a_compaction_in_between_keeps_what_segments_say_of_the_journal(

@@ -95,9 +95,6 @@ def _open(options: argparse.Namespace) -> tuple[Collector, Control]:
         command=options.command,
         attributes={"collector": backend},
     )
-    writer.durable = (
-        False  # safe against our own death, not against a power cut: syncing would hold up the rings
-    )
     try:
         exists = (folder / control_file.FILE).exists()
         control = (

@@ -61,6 +61,9 @@ class Collector:
         self.folder = folder
         self.control = control
         self.writer = writer
+        # Each segment says which part of the journal it holds. One that came in between wouldn't, and its
+        # rows would be there twice after a crash. A part bounds how many rows there are.
+        writer.flushes_itself = False
         self.loops = loops
         self.clock = clock
         self.clock_file = ClockFile(folder)

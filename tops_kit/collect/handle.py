@@ -100,11 +100,12 @@ def start(
     read, write = os.pipe()
     environment = {key: value for key, value in os.environ.items() if not key.startswith("TOPSTX_")}
     environment["TOPSTX_DISABLE"] = "1"  # it records nothing of itself
-    # -P: a module of the user's in the working folder must not stand in for one of ours or of the library.
+    # A module of the user's in the working folder must not stand in for one of ours or of the library: not in
+    # the collector, nor in what it starts.
+    environment["PYTHONSAFEPATH"] = "1"
     environment["PYTHONPATH"] = os.pathsep.join([*_roots(), *filter(None, [os.environ.get("PYTHONPATH")])])
     arguments = [
         sys.executable,
-        "-P",
         "-m",
         "tops_kit.collect",
         str(folder),

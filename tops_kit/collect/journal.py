@@ -15,8 +15,7 @@ from tops_kit.collect.backend import Loops
 from tops_kit.errors import SessionError
 
 NAMES = ("journal-0", "journal-1", "journal-2", "journal-3")
-# Tried in this order, for small file systems. A part must hold fewer rows than SessionWriter flushes by
-# itself (1 << 20), so that every segment says which generation it holds.
+# Tried in this order, for small file systems.
 SIZES = (24 << 20, 6 << 20, 1 << 20)
 
 

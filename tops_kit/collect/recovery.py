@@ -90,7 +90,6 @@ def _collector(folder: Path, writer: SessionWriter) -> Collector:
         parts=journal.create_parts(folder, loops, parts),
         clock=_clock(folder, loops),
     )
-    writer.durable = False
     # What a finish that was killed may have written already is counted anew, from the rings and the state.
     writer.ledger = Ledger(
         entry for entry in writer.ledger.entries if not entry.stream.startswith(_OWN_STREAMS)

@@ -78,6 +78,9 @@ class SessionWriter:
         # A killed process loses nothing that was flushed. For power cuts set this to True: each flush then
         # waits for the disk. Compaction always waits, as it deletes what it read.
         self.durable = False
+        # False: rows are buffered until `flush`, however many. For a writer whose segments must each say (by
+        # `meta`) what they hold.
+        self.flushes_itself = True
         self._manifest = manifest
         self._lock = lock
         self._buffers: dict[str, _Buffer] = {}
@@ -155,7 +158,7 @@ class SessionWriter:
             _check_times(definition, values, rows)
         buffer = self._buffers.setdefault(table, _Buffer(definition))
         buffer.add(rows, values)
-        if buffer.rows >= FLUSH_ROWS or buffer.size_bytes >= FLUSH_BYTES:
+        if self.flushes_itself and (buffer.rows >= FLUSH_ROWS or buffer.size_bytes >= FLUSH_BYTES):
             self._flush_table(buffer, "raw", None)
 
     def flush(self, level: str | None = None, meta: Mapping[str, Any] | None = None) -> list[str]:
