@@ -10,6 +10,15 @@ if TYPE_CHECKING:
     from topstx.recorder.interface import Backend
 
 
+# What this version calls. An extension that was built of older sources (a checkout moved on, and was not
+# installed again) lacks the newest of it.
+_CALLED = (
+    *("annotate", "push_range", "pop_range", "mark", "start_range", "end_range", "Domain", "Counter"),
+    *("get_domain", "counter", "set_thread_name", "is_recording", "profiler_start", "profiler_stop"),
+    *("process_entry", "session", "attach", "detach", "disable", "NAME"),
+)
+
+
 def flag(name: str) -> bool:
     """Is the environment variable set to something other than nothing and "0"?"""
     return os.environ.get(name, "") not in ("", "0")
@@ -39,6 +48,10 @@ def choose() -> tuple[Backend, str]:
         try:
             from topstx.recorder import _crec
 
+            if any(not hasattr(_crec, name) for name in _CALLED):
+                raise ImportError(
+                    "the C extension is of an older version: install again, e.g. pip install -e ."
+                )
             c: Backend = _crec
             if disabled:
                 _crec.disable()  # its no-ops are quicker than any in Python

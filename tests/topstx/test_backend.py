@@ -1,0 +1,20 @@
+"""Which recorder is taken."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import topstx.recorder
+from topstx._backend import choose
+
+
+def test_an_extension_of_older_sources_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TOPSKIT_PURE", "TOPSKIT_REQUIRE_C", "TOPSTX_DISABLE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(topstx.recorder, "_crec", SimpleNamespace(NAME="c"), raising=False)
+    backend, reason = choose()
+    assert backend.NAME == "twin" and "pip install" in reason
+    monkeypatch.setenv("TOPSKIT_REQUIRE_C", "1")
+    with pytest.raises(ImportError, match="older version"):
+        choose()
