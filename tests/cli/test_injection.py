@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from topsprof.capture import extensions, inject
+from topsprof.capture import extensions, inject, record
+from topsprof.capture.isolated import IsolatedPythons
+from topsprof.capture.program import Program
+from topstx.recorder import layout
 
 REPORT = """
 import sys, topstx
@@ -156,6 +160,41 @@ def test_a_deeper_python_is_served_by_the_next_run(cli: Any, bare_topstx: dict[s
     assert "built the recorder" in second.stderr
     assert second.stdout.split()[0] == "c"
     assert cli.names("a.topsprof") == cli.names("b.topsprof") == ["here"]
+
+
+def test_deeper_pythons_that_ignore_the_environment_are_found(tmp_path: Path) -> None:
+    wait = "import sys; print(flush=True); sys.stdin.read()"
+    shell = '"$0" -I -c "$1"; true'
+    for words, flags in (
+        (["sh", "-c", shell, sys.executable, wait], ["-I"]),
+        ([sys.executable, "-c", wait], []),
+    ):
+        with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            process.stdout.readline()  # it runs
+            pythons = IsolatedPythons(process.pid, tmp_path)
+            pythons.look()
+            assert list(pythons.found.values()) == flags
+            if flags:  # one that has a topstx of its own is recorded all the same
+                (pid,) = pythons.found
+                (tmp_path / "names").mkdir()
+                header = dict.fromkeys(layout.NAMES_FIELDS, 0) | {"magic": b"", "pid": pid}
+                content = struct.pack(layout.NAMES_FORMAT, *header.values())
+                (tmp_path / "names" / "1.names").write_bytes(content)
+                again = IsolatedPythons(process.pid, tmp_path)
+                again.look()
+                assert again.found == {}
+
+
+def test_what_was_not_recorded_is_in_the_ledger(here: Any) -> None:
+    active = here()
+    active.run(sys.executable, "-c", "import topstx; topstx.mark('x')")
+    assert active.names() == ["x"]
+    active.recording.isolated = {7: "-I"}
+    said: list[str] = []
+    outcome = record.conclude(Program("sh", ("sh",)), active.recording, 0, 1, said.append)
+    assert not outcome.complete
+    assert "process:7: unsupported 1 (isolated python): python -I" in said[0]
 
 
 def test_a_topstx_of_the_programs_own_is_used(cli: Any, here: Any) -> None:

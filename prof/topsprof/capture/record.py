@@ -13,6 +13,7 @@ from typing import Final
 from tops_kit.errors import UserError
 from topsprof.capture import attached, extensions, inject, live, recording, supervise
 from topsprof.capture.held import HeldProgram
+from topsprof.capture.isolated import IsolatedPythons
 from topsprof.capture.options import RecordOptions
 from topsprof.capture.program import Program, ProgramError
 
@@ -74,10 +75,14 @@ def _take_back(folder: Path | None, announced: Path | None) -> None:
 
 def _run(held: HeldProgram, active: recording.Recording, options: RecordOptions, say: Say) -> int:
     """The wait status of the program."""
+    isolated = IsolatedPythons(held.pid, active.folder)
+    active.isolated = isolated.found
     with supervise.Supervisor(held.pid) as supervisor:
 
         def wake() -> float | None:
             was_open = not active.closed
+            if was_open and options.traces:
+                isolated.look()
             delay = active.wake()
             if was_open and active.closed:
                 _ended_early(supervisor, active, options, say)
@@ -132,7 +137,7 @@ def conclude(program: Program, active: recording.Recording, code: int, pid: int,
         say(active.problem)
     folder = active.folder
     try:
-        recording.note_exit(folder, pid, code)
+        recording.note_end(folder, pid, code, active.isolated)
         finding = recording.inspect(folder)
     except (OSError, ValueError, KeyError, TypeError) as error:
         say(f"{folder} is not complete ({error}): 'topsprof recover {folder}' may help")

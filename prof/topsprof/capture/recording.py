@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -44,6 +44,7 @@ class Recording:
         self.options = options
         self.ever_on = False
         self.notes: list[str] = []
+        self.isolated: dict[int, str] = {}  # processes that ignore the environment -> by which option
         self.problem = ""
         self.on_close: Callable[[], None] = lambda: None
         self._closed = False
@@ -227,9 +228,16 @@ def _take_notes(folder: Path) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
-def note_exit(folder: Path, pid: int, code: int) -> None:
-    """Keep the program's exit code with the session, as attributes `program_pid` and `exit_code`."""
+def note_end(folder: Path, pid: int, code: int, isolated: Mapping[int, str]) -> None:
+    """Keep the program's exit code with the session, as attributes `program_pid` and `exit_code`, and in the
+    ledger the processes that were not recorded as they ignore the environment.
+    """
     manifest = _manifest(folder)
+    ledger = Ledger.from_json(manifest["ledger"])
+    for process, flag in isolated.items():
+        note = f"python {flag} ignores the environment: it was not recorded; run it without {flag}"
+        ledger.count(f"process:{process}", "unsupported:isolated_python", 1, note)
+    manifest["ledger"] = ledger.to_json()
     manifest["attributes"] |= {"program_pid": pid, "exit_code": code}
     write_json(folder / _MANIFEST, manifest)
 
