@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     files = list(dict.fromkeys(path for text in args.traces for path in trace_files(text)))
     if args.jobs < 1 or args.memory < 1:
         raise UserError("--jobs and --memory must be at least 1")
-    first = Path(args.traces[0])
+    first = Path(args.traces[0]).resolve()  # so that . and .. have a name
     default = stem_of(
         first if len(files) == 1 or first.is_dir() else first.parent if first.parent.name else Path("job")
     )

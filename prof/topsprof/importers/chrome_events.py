@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from tops_kit.errors import TraceError
+from tops_kit.session.arrays import from_list
 from topsprof.importers.base import ImportOptions, Source, Tally
 from topsprof.importers.chrome_flows import FlowEvents, FlowPool, identity_of
 from topsprof.importers.chrome_meta import KEPT_BYTES, READ_KEYS, Metadata, parse
@@ -368,7 +369,7 @@ class Engine:
                 text if k == NONE else f"{text}[{self.strings.text(i) if k in _STRING_KINDS else i}]"
                 for text, k, i in zip(name.to_pylist(), kind.tolist(), number.tolist(), strict=True)
             ]
-            name = pa.array(texts, pa.string())
+            name = from_list(texts, pa.string())
         series = batch.column("series_keys")[chosen]
         self._writer.append(
             "counter",

@@ -8,8 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tops_kit.session.arrays import from_numpy
 from topsprof.importers.base import Tally
 from topsprof.importers.chrome_pairs import pair, track_numbers
+from topsprof.importers.chrome_rows import text_scalar
 from topsprof.importers.scan import Int64s, Strings
 
 if TYPE_CHECKING:
@@ -95,7 +97,7 @@ class RangePool:
             return
         later = np.sort(np.concatenate((open_begin, np.flatnonzero(~now))))
         left = {
-            name: column.take(pa.array(later)) if name == "args" else column[later]
+            name: column.take(from_numpy(later)) if name == "args" else column[later]
             for name, column in events.items()
         }
         self._rows = len(later)
@@ -134,8 +136,8 @@ class RangePool:
             "style": self._style,
             "task_id": 0,
             "args": _united(
-                events["args"].take(pa.array(begin)),
-                None if end is None else events["args"].take(pa.array(end)),
+                events["args"].take(from_numpy(begin)),
+                None if end is None else events["args"].take(from_numpy(end)),
             ),
         }
         if end is None:
@@ -143,7 +145,7 @@ class RangePool:
         elif self._style == "StartEnd":
             other = events["thread"][end] != events["thread"][begin]
             if other.any():
-                columns["end_thread_id"] = pa.array(events["thread"][end], mask=~other)
+                columns["end_thread_id"] = from_numpy(events["thread"][end], ~other)
         self._writer.append("tx", columns)
         self._tally.written(len(begin))
 
@@ -156,6 +158,6 @@ def _united(first: pa.StringArray, second: pa.StringArray | None) -> pa.StringAr
         return second
     both = pc.and_(pc.is_valid(first), pc.is_valid(second))
     joined = pc.binary_join_element_wise(
-        pc.utf8_slice_codeunits(first, 0, -1), pc.utf8_slice_codeunits(second, 1), ","
+        pc.utf8_slice_codeunits(first, 0, -1), pc.utf8_slice_codeunits(second, 1), text_scalar(",")
     )
     return pc.if_else(both, joined, pc.coalesce(first, second))

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tops_kit.session.arrays import from_list, from_numpy
 from topsprof.importers.base import ImportOptions
 from topsprof.importers.chrome_pairs import distinct
 from topsprof.importers.scan import NONE, STRING, Batch, Bools, Bytes8, Int32s, Int64s, Strings
@@ -68,8 +69,18 @@ class Numbers:
 def nullable(values: npt.NDArray[Any], there: Bools) -> Any:
     """An Arrow array with nulls where nothing is there; None when nothing is there at all."""
     if there.all():
-        return pa.array(values)
-    return pa.array(values, mask=~there) if there.any() else None
+        return from_numpy(values)
+    return from_numpy(values, ~there) if there.any() else None
+
+
+def text_scalar(text: str | None) -> pa.Scalar:
+    """As pyarrow.scalar, which would load pandas to ask whether it was given a Series."""
+    return from_list([text], pa.string())[0]
+
+
+def _joined(*texts: Any) -> Any:
+    """Texts of each row one after the other; null where one of them is."""
+    return pc.binary_join_element_wise(*texts, text_scalar(""))
 
 
 class Rows:
@@ -129,8 +140,8 @@ class Rows:
         values = [function(self.strings.text(number)) for number in used.tolist()]
         if all(value is None for value in values):
             return None
-        names = pa.array(values, pa.string()).dictionary_encode()
-        return names.take(pa.array(places, mask=none))
+        names = from_list(values, pa.string()).dictionary_encode()
+        return names.take(from_numpy(places, none))
 
     def args(self, kinds: dict[str, str]) -> pa.StringArray:
         """The JSON objects of what no column took: the args without a column, and those columns that were
@@ -148,28 +159,29 @@ class Rows:
         ]
         if not pieces:
             return rest
-        inner = pc.binary_join_element_wise(",", pc.utf8_slice_codeunits(rest, 1, -1), "")
-        members = [pc.coalesce(text, "") for text in (inner, *pieces)]  # each with a comma before it
-        joined = pc.binary_join_element_wise(*members, "")
-        objects = pc.binary_join_element_wise("{", pc.utf8_slice_codeunits(joined, 1), "}", "")
-        return pc.if_else(pc.equal(joined, ""), pa.scalar(None, pa.string()), objects)
+        nothing = text_scalar("")
+        inner = _joined(text_scalar(","), pc.utf8_slice_codeunits(rest, 1, -1))
+        members = [pc.coalesce(text, nothing) for text in (inner, *pieces)]  # each with a comma before it
+        joined = _joined(*members)
+        objects = _joined(text_scalar("{"), pc.utf8_slice_codeunits(joined, 1), text_scalar("}"))
+        return pc.if_else(pc.equal(joined, nothing), text_scalar(None), objects)
 
     def _piece(self, key: str, kind: str) -> Any:
         """`,"key":value` for the rows that have it, else null."""
         if kind == "x":
             values, there = self.batch.triples(key, self.at)
-            texts: Any = pa.array([f"[{x},{y},{z}]" for x, y, z in values.tolist()])
+            texts: Any = from_list([f"[{x},{y},{z}]" for x, y, z in values.tolist()], pa.string())
         else:
             values, there = self.batch.values(key, self.at, np.float64 if kind == "f" else np.int64)
             if kind == "u":
-                texts = pc.cast(pa.array(values.view(np.uint64)), pa.string())
+                texts = pc.cast(from_numpy(values.view(np.uint64)), pa.string())
             elif kind in "if":
-                texts = pc.cast(pa.array(values), pa.string())
+                texts = pc.cast(from_numpy(values), pa.string())
             else:
                 as_json = json.dumps if kind == "s" else _json_text
                 texts = self.mapped(np.where(there, values, -1), as_json).dictionary_decode()
-        texts = pc.binary_join_element_wise(f",{json.dumps(key)}:", texts, "")
-        return pc.if_else(pa.array(there), texts, pa.scalar(None, pa.string()))
+        texts = _joined(text_scalar(f",{json.dumps(key)}:"), texts)
+        return pc.if_else(from_numpy(there), texts, text_scalar(None))
 
 
 def _json_text(text: str) -> str:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from tops_kit.session.arrays import as_numpy, from_numpy
 from topsprof.importers.base import Tally
 from topsprof.importers.chrome_flows import identity_of
 from topsprof.importers.chrome_pairs import distinct, track_numbers
@@ -315,7 +317,7 @@ class Slices:
                 owners[there] = self._numbers.keys(process[there])
                 columns["process_id"] = owners
         device, stream = columns["device_id"], columns["stream_id"]
-        devices = np.asarray(device.fill_null(-1))
+        devices = as_numpy(pc.coalesce(device, from_numpy(np.array([-1]))[0]))
         track = track_numbers(devices, stream)
         self._overlapping(nest(track, columns["start_ns"], columns["duration_ns"], trim=False))
         places = _places(pids, devices, stream)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tops_kit.session.arrays import from_list, from_numpy
 from topsprof.importers.chrome_pairs import distinct
 from topsprof.importers.device_names import MODULE
 from topsprof.importers.scan import Int32s, Int64s, Strings, new_stacks
@@ -77,7 +78,7 @@ class OperatorStacks:
         texts = [self._text(int(path), pairs, known, add) if path >= 0 else None for path in used]
         if all(text is None for text in texts):
             return None
-        return pa.array(texts, pa.string()).dictionary_encode().take(pa.array(inverse))
+        return from_list(texts, pa.string()).dictionary_encode().take(from_numpy(inverse))
 
     def _text(self, path: int, pairs: Any, known: dict[int, Any], add: Any) -> str | None:
         missing: list[int] = []
@@ -136,7 +137,7 @@ class LateOperators:
         """Operators of one batch: rows of the table op."""
         rows = len(start)
         arrays = {
-            name: column if isinstance(column, (pa.Array, pa.ChunkedArray)) else pa.array(column)
+            name: column if isinstance(column, (pa.Array, pa.ChunkedArray)) else from_numpy(column)
             for name, column in columns.items()
             if column is not None
         }

@@ -13,7 +13,9 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from tops_kit.session.arrays import from_list, from_numpy
 from topsprof.importers.chrome_rows import Rows
 from topsprof.importers.device_names import (
     collective_of,
@@ -191,7 +193,7 @@ def _queue(rows: Rows) -> Columns:
         has_stream, np.where(stream == _NO_STREAM, -1, stream), np.where(rows.column("tid_kind") == 1, tid, 0)
     )
     return {
-        "device_id": pa.array(device, mask=None if known.all() else ~known),
+        "device_id": from_numpy(device, ~known),
         "stream_id": stream,
         "context_id": rows.integers("context"),
         "correlation_id": rows.integers("correlation"),
@@ -237,16 +239,14 @@ def _collective(rows: Rows) -> Columns:
     sizes = np.array([item_bytes(rows.strings.text(int(number))) or 0 for number in used], np.int64)[inverse]
     known = has_elements & (sizes > 0)
     if by_name is not None:
-        texts = said.dictionary_decode()
-        said = texts.fill_null("").to_pylist()
-        said = pa.array([a or b for a, b in zip(said, by_name.to_pylist(), strict=True)], pa.string())
+        said = pc.coalesce(said.dictionary_decode(), by_name.dictionary_decode())
     # dtype and the number of elements stay readable where they give no bytes
     if (has_elements & ~known).any():
         rows.restore("In msg nelems")
     rows.restore("dtype")
     return {
         "collective": said,
-        "collective_bytes": pa.array(elements * sizes, mask=~known) if known.any() else None,
+        "collective_bytes": from_numpy(elements * sizes, ~known) if known.any() else None,
         "group": rows.names("Process Group Name"),
     }
 
@@ -290,16 +290,16 @@ def python(rows: Rows, category: Callable[[Rows], Any]) -> Columns:
     del category
     used, places, none = rows.strings.codes(rows.column("name"))
     functions = [function_of(rows.strings.text(number)) for number in used.tolist()]
-    index = pa.array(places, mask=none)
+    index = from_numpy(places, none)
 
     def names(values: list[str | None]) -> Any:
-        return pa.array(values, pa.string()).dictionary_encode().take(index)
+        return from_list(values, pa.string()).dictionary_encode().take(index)
 
     return {
         "name": names([function.name for function in functions]),
         "module": names([function.module for function in functions]),
         "file": names([function.file for function in functions]),
-        "line": pa.array([function.line for function in functions], pa.int64()).take(index),
+        "line": from_list([function.line for function in functions], pa.int64()).take(index),
     }
 
 
@@ -314,14 +314,14 @@ def memory(rows: Rows) -> Columns:
     size, has_size = rows.integers_there("Bytes")
     device_type, has_type = rows.integers_there("Device Type")
     used, inverse = np.unique(device_type, return_inverse=True)
-    kinds = pa.array([_DEVICE_TYPES.get(number, str(number)) for number in used.tolist()], pa.string())
+    kinds = from_list([_DEVICE_TYPES.get(number, str(number)) for number in used.tolist()], pa.string())
     device = rows.integers("Device Id")
     return {
-        "name": pa.array(np.where(size < 0, "free", "alloc")),
+        "name": from_list(["alloc", "free"], pa.string()).take(from_numpy((size < 0).astype(np.int64))),
         "device_id": device,
-        "device_type": kinds.take(pa.array(inverse, mask=None if has_type.all() else ~has_type)),
+        "device_type": kinds.take(from_numpy(inverse, ~has_type)),
         "address": rows.integers("Addr"),
-        "size_bytes": pa.array(size, mask=None if has_size.all() else ~has_size),
+        "size_bytes": from_numpy(size, ~has_size),
         "allocated_bytes": rows.integers("Total Allocated"),
         "reserved_bytes": rows.integers("Total Reserved"),
     }

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tops_kit.session.arrays import from_list, from_numpy
 from topsprof.importers.source import Source
 
 Int64s = npt.NDArray[np.int64]
@@ -150,10 +151,10 @@ class Strings:
     def take(self, numbers: Int64s | Int32s) -> pa.StringArray:
         """The texts of some ids, none of them negative."""
         if not self.count:
-            return pa.array([], pa.string())
+            return pa.nulls(0, pa.string())
         offsets = np.concatenate((np.zeros(1, np.int64), self._ends[: self.count]))
         table = pa.LargeStringArray.from_buffers(self.count, pa.py_buffer(offsets), pa.py_buffer(self._text))
-        return table.take(pa.array(numbers)).cast(pa.string())
+        return table.take(from_numpy(numbers)).cast(pa.string())
 
     def codes(self, numbers: Int64s | Int32s) -> tuple[Int64s, Int32s, Bools | None]:
         """(the distinct ids, for each row the place of its own among them, which rows have none).
@@ -174,13 +175,13 @@ class Strings:
         used, indices, none = self.codes(numbers)
         dictionary = self.take(used)
         if none is not None and default is None and not len(dictionary):
-            dictionary = pa.array([""], pa.string())
+            dictionary = from_list([""], pa.string())
         if none is not None and default is not None:
-            dictionary = pa.concat_arrays([dictionary, pa.array([default], pa.string())])
+            dictionary = pa.concat_arrays([dictionary, from_list([default], pa.string())])
             return pa.DictionaryArray.from_arrays(
-                pa.array(np.where(none, len(dictionary) - 1, indices), pa.int32()), dictionary
+                from_numpy(np.where(none, len(dictionary) - 1, indices).astype(np.int32)), dictionary
             )
-        array = pa.array(indices, pa.int32(), mask=none)
+        array = from_numpy(indices.astype(np.int32), none)
         return pa.DictionaryArray.from_arrays(array, dictionary)
 
 
@@ -263,7 +264,7 @@ class Batch:
         """
         texts, where = self._rest
         index = where[at]
-        return texts.take(pa.array(index, mask=index < 0))
+        return texts.take(from_numpy(np.maximum(index, 0), index < 0))
 
 
 def batches(
