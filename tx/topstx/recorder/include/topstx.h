@@ -226,11 +226,11 @@ TOPSTXI_API void topstx_range_push_registered(uint32_t string) {
         if (topstxi_recording() != TOPSTX_RECORDING_ON) {                                              \
             topstx_range_push(literal);                                                                \
         } else {                                                                                       \
-            if (TOPSTXI_UNLIKELY(topstxi_site_epoch != topstxi_state.name_epoch)) {                    \
-                topstxi_site = topstx_string_register(literal);                                        \
-                topstxi_site_epoch = topstxi_state.name_epoch;                                         \
+            if (TOPSTXI_UNLIKELY(__atomic_load_n(&topstxi_site_epoch, __ATOMIC_ACQUIRE) != topstxi_state.name_epoch)) { \
+                __atomic_store_n(&topstxi_site, topstx_string_register(literal), __ATOMIC_RELAXED);    \
+                __atomic_store_n(&topstxi_site_epoch, topstxi_state.name_epoch, __ATOMIC_RELEASE);     \
             }                                                                                          \
-            topstx_range_push_registered(topstxi_site);                                                \
+            topstx_range_push_registered(__atomic_load_n(&topstxi_site, __ATOMIC_RELAXED));            \
         }                                                                                              \
     } while (0)
 #define TOPSTX_POP() topstx_range_pop()

@@ -127,11 +127,19 @@ static void topstxi_reincarnate(void) {
 /* ---- exit ------------------------------------------------------------------------------------------------------------ */
 
 TOPSTXI_SLOW void topstxi_note_exit(uint32_t known, int status) {
-    topstx_names_header *names = topstxi_state.names;
-    if (!names || topstxi_state.forked) return;
-    names->exit_status = status;
-    names->end_tick = known ? topstxi_now() : 0;
-    __atomic_store_n(&names->exit_known, known, __ATOMIC_RELEASE);
+    topstxi_process *p = &topstxi_state;
+    struct timespec until;
+    int held;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec++;
+    /* Other threads may still grow the file; but if one was stopped within (or it is this one, in a signal handler), go on. */
+    held = pthread_mutex_timedlock(&p->names_lock, &until) == 0;
+    if (p->names && !p->forked) {
+        p->names->exit_status = status;
+        p->names->end_tick = known ? topstxi_now() : 0;
+        __atomic_store_n(&p->names->exit_known, known, __ATOMIC_RELEASE);
+    }
+    if (held) pthread_mutex_unlock(&p->names_lock);
 }
 
 /* The process ends by exit(): the rings keep their mappings, because threads may still run. */

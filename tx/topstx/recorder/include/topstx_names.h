@@ -104,6 +104,17 @@ TOPSTXI_SLOW int topstxi_names_grow(uint64_t bytes) {
     return 1;
 }
 
+/* Count a record that found no ring, and its thread the first time. Under the lock, as the mapping moves when the file grows. */
+TOPSTXI_SLOW void topstxi_count_lost(int thread) {
+    topstxi_process *p = &topstxi_state;
+    pthread_mutex_lock(&p->names_lock);
+    if (p->names) {
+        p->names->lost_threads += (uint64_t)thread;
+        p->names->lost_records++;
+    }
+    pthread_mutex_unlock(&p->names_lock);
+}
+
 /* Append one entry to the file; names_lock is held. 0: it can't be written (counted). */
 TOPSTXI_SLOW uint32_t topstxi_append(uint32_t kind, const char *body, uint32_t bytes) {
     topstxi_process *p = &topstxi_state;

@@ -375,7 +375,7 @@ static inline topstxi_ring *topstxi_shared_ring(void) {
     if (!p->shared || p->shared->epoch != p->epoch) {
         if (!p->control) return NULL;
         p->shared = topstxi_ring_obtain(1);
-        if (!p->shared && p->names) topstxi_count(&p->names->lost_records);
+        if (!p->shared) topstxi_count_lost(0);
     }
     return p->shared;
 }

@@ -345,9 +345,8 @@ TOPSTXI_SLOW topstxi_ring *topstxi_ring_acquire(void) {
     if ((topstxi_lost & 255) == 0) r = topstxi_ring_obtain(0); /* after a failure, try again now and then */
     else r = NULL;
     if (!r) {
-        if (!topstxi_lost) topstxi_count(&p->names->lost_threads);
+        topstxi_count_lost(!topstxi_lost);
         topstxi_lost++;
-        topstxi_count(&p->names->lost_records);
         return NULL;
     }
     topstxi_lost = 0;
