@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from topsprof.reports._projection import grouped_figures
 
 
 @pytest.mark.smoke
@@ -198,3 +200,20 @@ def test_projection_of_any_ranges(make_session, report_json, ranges, launches):
     for row in report_json(session, "tx_kern_sum"):
         kernels[row["TX Range"]] += row["Kern Inst"]
     assert kernels == {name: sum(count for _, count in found) for name, found in expected.items()}
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 10**6)), min_size=1))
+def test_figures_by_group_are_those_of_numpy(pairs):
+    codes, values = (np.array(side) for side in zip(*pairs, strict=True))
+    for code, count, total, *rest in grouped_figures(codes, values):
+        mine = values[codes == code]
+        assert (count, total) == (len(mine), mine.sum())
+        deviation = np.std(mine, ddof=1) if len(mine) > 1 else 0
+        expected = [mine.mean(), np.median(mine), mine.min(), mine.max(), deviation]
+        assert rest == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", ["tx_gcu_proj_sum", "tx_kern_sum"])
+def test_projections_bring_no_warning_to_the_user(small, report_json, name):
+    assert report_json(small, name)

@@ -165,9 +165,7 @@ def test_as_a_command(make_session: Make, tmp_path: Path, capsys: pytest.Capture
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_a_replaced_segment_that_is_half_deleted_is_not_damage(
-    make_session: Make, rows_of: Rows
-) -> None:
+def test_a_replaced_segment_that_is_half_deleted_is_not_damage(make_session: Make, rows_of: Rows) -> None:
     path = make_session()
     before = rows_of(path)
     kept = path.with_name("kept")
@@ -188,7 +186,8 @@ def test_a_reader_finds_a_segment_gone_while_it_is_being_deleted(
     before = rows_of(path)
     session = Session.open(path)  # its files are not mapped yet
     monkeypatch.setattr(
-        "tops_kit.session.segment.remove_folder", lambda folder: (folder / "hot.arrow").unlink(missing_ok=True)
+        "tops_kit.session.segment.remove_folder",
+        lambda folder: (folder / "hot.arrow").unlink(missing_ok=True),
     )
     compact(path)
     assert rows_of(session) == before

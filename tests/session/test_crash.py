@@ -113,8 +113,8 @@ def test_compaction_stops_at_each_step(
         if steps > stop_at:
             raise Killed
 
-    remove, write = compaction.remove_folder, segment.write_arrow
-    monkeypatch.setattr(compaction, "remove_folder", lambda folder: (step(), remove(folder))[1])
+    delete, write = compaction.delete_segment, segment.write_arrow
+    monkeypatch.setattr(compaction, "delete_segment", lambda *a: (step(), delete(*a))[1])
     monkeypatch.setattr(segment, "write_arrow", lambda *a, **k: (step(), write(*a, **k))[1])
     monkeypatch.setattr(segment, "remove_folder", lambda _folder: True)  # a killed process tidies nothing
     with pytest.raises(Killed):

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tops_kit.errors import UserError
-from tops_kit.session import Filter, Selection, Session, SessionWriter, compact, selecting
+from tops_kit.session import Filter, Selection, Session, SessionWriter, Windows, compact, selecting
 from tops_kit.session.selection import OPERATORS, parse_time
 
 pytestmark = pytest.mark.smoke
@@ -158,3 +160,36 @@ def test_any_text_gives_a_selection_or_one_line(text: str) -> None:
         assert isinstance(value, Selection)
     except UserError:
         pass
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 120), st.integers(0, 30)), min_size=1, max_size=40),
+    st.lists(st.integers(-5, 160), max_size=12, unique=True),
+    st.booleans(),
+)
+def test_windows_take_what_overlaps_one_of_them(
+    rows: list[tuple[int, int]], borders: list[int], by_lane: bool
+) -> None:
+    borders = sorted(borders)[: len(borders) // 2 * 2]
+    windows = list(zip(borders[::2], borders[1::2], strict=True))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.topsprof"
+        with SessionWriter.create(path) as writer:
+            writer.append(
+                "tx",
+                {
+                    "start_ns": [start for start, _ in rows],
+                    "duration_ns": [duration for _, duration in rows],
+                    "process_id": 1,
+                    "thread_id": 1,
+                },
+            )
+            writer.flush(level="lanes" if by_lane else "raw")
+        (segment,) = Session.open(path).segments("tx")
+        mask = Windows(windows).mask(segment)
+        starts, ends = segment.times()
+        expected = [
+            any(start < end and max(stop, start + 1) > begin for begin, end in windows)
+            for start, stop in zip(starts.tolist(), ends.tolist(), strict=True)
+        ]
+        assert (mask.tolist() if isinstance(mask, np.ndarray) else [mask] * len(rows)) == expected

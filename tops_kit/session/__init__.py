@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tops_kit.session.ledger import Ledger, LedgerEntry
     from tops_kit.session.packing import pack, unpack
     from tops_kit.session.reader import Session, needs_recovery
+    from tops_kit.session.selecting import Windows
     from tops_kit.session.selection import Filter, Selection
     from tops_kit.session.writer import SessionWriter
 
@@ -31,6 +32,7 @@ _HOMES = {
     "Selection": "selection",
     "Session": "reader",
     "SessionWriter": "writer",
+    "Windows": "selecting",
     "compact": "compaction",
     "info": "inspecting",
     "needs_recovery": "reader",
@@ -47,6 +49,7 @@ __all__ = [
     "Selection",
     "Session",
     "SessionWriter",
+    "Windows",
     "compact",
     "info",
     "needs_recovery",

@@ -21,7 +21,7 @@ from tops_kit.session.manifest import WRITER_LOCK, read_manifest
 from tops_kit.session.partial_summary import summarised
 from tops_kit.session.schema import TABLES, Column, Kind, Table
 from tops_kit.session.segment import Segment, SegmentDamagedError, SegmentData, SegmentGoneError
-from tops_kit.session.selecting import Mask, selected
+from tops_kit.session.selecting import Mask, Windows, selected
 from tops_kit.session.windows import Lanes, indexed_segment
 
 if TYPE_CHECKING:
@@ -141,9 +141,11 @@ class Session:
         )
         return pa.Table.from_batches([batch for batch in batches if batch.num_rows], schema)
 
-    def _mask(self, segment: Segment, selection: Selection | None) -> Mask | bool:
+    def _mask(self, segment: Segment, selection: Selection | Windows | None) -> Mask | bool:
         if selection is None or selection.empty:
             return True
+        if isinstance(selection, Windows):
+            return selection.mask(segment)
         return selected(segment, selection, self.start_ns)
 
     def read(self, table: Table, load: Callable[[Segment], T]) -> list[T]:
@@ -176,7 +178,7 @@ class Session:
         table: str,
         group: Sequence[str] = ("name",),
         value: str = "duration_ns",
-        selection: Selection | None = None,
+        selection: Selection | Windows | None = None,
     ) -> pa.Table:
         """Exact statistics of a value by group: columns of the group (names as text), then
         summary.STATISTICS.

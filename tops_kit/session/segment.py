@@ -101,8 +101,10 @@ def _temporary_name(table: str) -> str:
 
 
 def delete_segment(session: Path, name: str) -> None:
-    """Delete a segment that another one replaces. It goes away at once: a reader that has it open but not all of
-    its files finds it gone, not damaged. One that can't be deleted (mapped, on Windows) stays for the next time.
+    """Delete a segment that another one replaces.
+
+    It goes away at once: a reader that has it open, but not all of its files, finds it gone, not damaged. One
+    that can't be deleted (mapped, on Windows) stays for the next time.
     """
     folder = session / SEGMENTS
     doomed = folder / _temporary_name(name.rpartition("-")[0])

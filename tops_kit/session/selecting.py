@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -99,6 +99,54 @@ def _in_time_by_lane(segment: Segment, lanes: pa.Table, begin: int | None, end: 
             low -= int(start[before]) + max(duration[before].as_py(), 0) > begin
         mask[first + low : first + high] = True
     return mask
+
+
+class Windows:
+    """Disjoint half-open windows [begin, end) of absolute ns, in order.
+
+    Rows are selected that overlap any of them, as with the time of a Selection. There may be 100,000; without
+    any, no row is selected.
+    """
+
+    empty = False
+
+    def __init__(self, windows: Sequence[tuple[int, int]]) -> None:
+        self._begins = np.array([begin for begin, _ in windows], np.int64)
+        self._ends = np.array([end for _, end in windows], np.int64)
+
+    def mask(self, segment: Segment) -> Mask | bool:
+        """Which rows of a segment lie in the windows: a mask, or True or False for all of them."""
+        if segment.table.kind is Kind.PLAIN:
+            return True
+        if not len(self._begins) or segment.start_ns is None or segment.end_ns is None:
+            return False
+        if len(self._begins) == 1:
+            return _in_time(segment, int(self._begins[0]), int(self._ends[0]))
+        if segment.start_ns >= self._ends[-1] or segment.end_ns < self._begins[0]:
+            return False
+        first, last = segment.times()
+        lanes = segment.extra(LANES)
+        if lanes is not None and lanes.num_rows * len(self._begins) < segment.rows:
+            return self._by_lane(first, last, lane_rows(lanes, segment.rows))
+        # What has no length takes part as if it lasted 1 ns. Windows are disjoint: only the last one that
+        # begins before a row's end can overlap it.
+        place = np.searchsorted(self._begins, np.maximum(last, first + 1), "left") - 1
+        found: Mask = (place >= 0) & (self._ends[place] > first)
+        return found
+
+    def _by_lane(self, first: Any, last: Any, lanes: tuple[list[int], list[int]]) -> Mask:
+        """The same where windows are few: the rows of a lane that lie in one are neighbours."""
+        change = np.zeros(len(first) + 1, np.int32)
+        for at, count in zip(*lanes, strict=True):
+            low, high = (
+                at + np.searchsorted(first[at : at + count], side) for side in (self._begins, self._ends)
+            )
+            before = np.maximum(low - 1, at)  # the one row before that may reach into the window
+            low -= (low > at) & (last[before] > self._begins)
+            np.add.at(change, low, 1)
+            np.add.at(change, high, -1)
+        found: Mask = np.cumsum(change[:-1]) > 0
+        return found
 
 
 def _on_tracks(segment: Segment, selection: Selection) -> Mask | bool:

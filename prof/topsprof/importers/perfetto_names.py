@@ -30,6 +30,10 @@ class Pool:
             self.values.append(text)
         return code
 
+    def knows(self, text: str) -> bool:
+        """Whether the string has a number."""
+        return text in self._codes
+
     def codes(self, texts: pa.Array) -> Int32s:
         """The numbers of many strings; only the distinct ones are looked at one by one. Null becomes NONE."""
         encoded = texts.dictionary_encode()

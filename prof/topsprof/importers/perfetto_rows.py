@@ -75,10 +75,10 @@ def slices(
 ) -> list[tuple[str, dict[str, Any]]]:
     """(table, columns) of slices and instants; `notes.event` are rows of `events`."""
     out = []
-    tables = np.array([_table_name(pool, code) for code in range(len(pool.values))] + [""])
-    names = tables[events.category]  # NONE, -1, is the last
-    for name in np.unique(names).tolist():
-        rows = np.flatnonzero(names == name)
+    categories, category = np.unique(events.category, return_inverse=True)
+    tables = ["" if code == NONE else _table_name(pool, code) for code in categories.tolist()]
+    for name in sorted(set(tables)):
+        rows = np.flatnonzero(np.array([table == name for table in tables])[category])
         place = np.full(len(events), -1, np.int64)
         place[rows] = np.arange(len(rows))
         mine = notes.take(np.flatnonzero(place[notes.event] >= 0))
@@ -141,7 +141,7 @@ def arguments(table: Table, notes: Annotations, count: int, pool: Pool, taken: A
     out: dict[str, Any] = {}
     used = np.zeros(len(notes), bool)
     for column in interchange.argument_columns(table):
-        if column.name not in taken and column.name in pool.values:
+        if column.name not in taken and pool.knows(column.name):
             here = notes.name == pool.code(column.name)
             if here.any():
                 used |= here

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,8 @@ from topsprof.reports._launches import CALLS
 from topsprof.reports._ranges import RANGE_SQL
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from topsprof.reports.data import Data
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
@@ -32,7 +34,9 @@ class Work:
     call_ns: Ints
     start_ns: Ints
     end_ns: Ints
-    name: np.ndarray[Any, np.dtype[np.object_]]
+    name: Ints
+    names: Sequence[str | None]
+    """the words of the codes in `name`"""
 
 
 @dataclass(frozen=True)
@@ -47,8 +51,10 @@ class Ranges:
     """NaN where unknown"""
     process_id: Ints
     thread_id: Ints
-    style: np.ndarray[Any, np.dtype[np.object_]]
-    name: np.ndarray[Any, np.dtype[np.object_]]
+    style: Ints
+    styles: Sequence[str | None]
+    name: Ints
+    names: Sequence[str | None]
 
     @cached_property
     def projection_ns(self) -> Ints:
@@ -59,7 +65,7 @@ class Ranges:
 
 def ranges_with_work(data: Data, *, kernels_only: bool = False, name_sql: str = NAME_SQL) -> Ranges:
     """The ranges (not the marks) that launched something, and what they launched."""
-    launched = data.arrays(f"""
+    launched = data.arrow(f"""
         WITH {CALLS}, work AS (
             SELECT process_id, correlation_id, start_ns, end_ns, {name_sql} AS name FROM {{kernel}} kernel
             {"" if kernels_only else _MEMORY}
@@ -68,22 +74,47 @@ def ranges_with_work(data: Data, *, kernels_only: bool = False, name_sql: str = 
                work.start_ns, work.end_ns, work.name
         FROM work JOIN calls USING (process_id, correlation_id) ORDER BY process_id, thread_id, call_ns
     """)
-    tx = data.arrays(f"""
+    tx = data.arrow(f"""
         SELECT process_id, coalesce(thread_id, -1) AS thread_id, start_ns, end_ns, duration_ns,
                coalesce(depth::DOUBLE, 'nan') AS depth, coalesce(style, '') AS style, {RANGE_SQL} AS name
         FROM {{tx}} WHERE coalesce(style, '') <> 'Mark' AND process_id IS NOT NULL
         ORDER BY process_id, thread_id, start_ns, duration_ns DESC
     """)
-    process, thread = (np.concatenate([launched[key], tx[key]]) for key in ("process_id", "thread_id"))
+    process, thread = (
+        np.concatenate([_numbers(launched, key), _numbers(tx, key)]) for key in ("process_id", "thread_id")
+    )
     threads, thread_number = np.unique(thread, return_inverse=True)
     tracks = np.unique(process, return_inverse=True)[1] * len(threads) + thread_number  # in the order of SQL
-    split = len(launched["call_ns"])
-    columns = (launched[name] for name in ("call_ns", "start_ns", "end_ns", "name"))
-    work = Work(tracks[:split], *columns)
-    first, last = _slices(work, tracks[split:], tx["start_ns"], tx["end_ns"])
+    split = launched.num_rows
+    work = Work(
+        tracks[:split],
+        *(_numbers(launched, name) for name in ("call_ns", "start_ns", "end_ns")),
+        *_words(launched, "name"),
+    )
+    first, last = _slices(work, tracks[split:], _numbers(tx, "start_ns"), _numbers(tx, "end_ns"))
     some = first < last
-    names = ("duration_ns", "depth", "process_id", "thread_id", "style", "name")
-    return Ranges(work, first[some], last[some], *(tx[name][some] for name in names))
+    style, styles = _words(tx, "style")
+    name, names = _words(tx, "name")
+    return Ranges(
+        work,
+        first[some],
+        last[some],
+        *(_numbers(tx, column)[some] for column in ("duration_ns", "depth", "process_id", "thread_id")),
+        style[some],
+        styles,
+        name[some],
+        names,
+    )
+
+
+def _numbers(table: pa.Table, name: str) -> Any:
+    return table.column(name).to_numpy()
+
+
+def _words(table: pa.Table, name: str) -> tuple[Ints, list[str | None]]:
+    """(code of each row, the words of the codes): a text column without an object a row."""
+    encoded = table.column(name).combine_chunks().dictionary_encode("encode")
+    return encoded.indices.to_numpy(), encoded.dictionary.to_pylist()
 
 
 def _slices(work: Work, track: Ints, start_ns: Ints, end_ns: Ints) -> tuple[Ints, Ints]:
@@ -108,31 +139,37 @@ def _over_slices(operation: np.ufunc, values: Ints, first: Ints, last: Ints) -> 
     return result
 
 
-def groups(*keys: np.ndarray[Any, Any]) -> Iterator[tuple[tuple[Any, ...], Ints]]:
-    """Each distinct combination of keys, with the indices of its rows."""
+def groups(*keys: Ints) -> Iterator[tuple[tuple[int, ...], Ints]]:
+    """Each distinct combination of keys, with the indices of its rows in their order."""
     if not len(keys[0]):
         return
-    codes = [
-        np.unique(key.astype(str) if key.dtype == object else key, return_inverse=True)[1] for key in keys
-    ]
-    order = np.lexsort(codes[::-1])
+    order = np.lexsort(keys[::-1])
     changes = np.zeros(len(order) - 1, bool)
-    for code in codes:
-        changes |= np.diff(code[order]) != 0
+    for key in keys:
+        changes |= np.diff(key[order]) != 0
     for indices in np.split(order, np.flatnonzero(changes) + 1):
-        yield tuple(key[indices[0]] for key in keys), indices
-
-
-def _codes(key: np.ndarray[Any, Any]) -> Ints:
-    """Small numbers that tell the values apart."""
-    import pyarrow as pa
-
-    values = pa.array(key, pa.string() if key.dtype == object else None).dictionary_encode()
-    codes: Ints = values.indices.fill_null(-1).to_numpy()
-    return codes
+        yield tuple(int(key[indices[0]]) for key in keys), indices
 
 
 def figures(values: Ints) -> tuple[float, float, int, int, float]:
     """Average, median, least, greatest and the sample's standard deviation (0 for one value)."""
-    deviation = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
-    return float(np.mean(values)), float(np.median(values)), int(values.min()), int(values.max()), deviation
+    return next(grouped_figures(np.zeros(len(values), np.int64), values))[3:]
+
+
+def grouped_figures(
+    codes: Ints, values: Ints
+) -> Iterator[tuple[int, int, int, float, float, int, int, float]]:
+    """Of each group of values: its code, count, total, and what `figures` gives."""
+    if not len(codes):
+        return
+    order = np.lexsort((values, codes))
+    codes, values = codes[order], values[order]
+    first = np.flatnonzero(np.diff(codes, prepend=codes[0] - 1))
+    count = np.diff(np.append(first, len(codes)))
+    total = np.add.reduceat(values, first)
+    mean = total / count
+    median = (values[first + (count - 1) // 2] + values[first + count // 2]) / 2
+    squares = np.add.reduceat((values - np.repeat(mean, count)) ** 2, first)
+    deviation = np.sqrt(squares / np.maximum(count - 1, 1))
+    columns = (codes[first], count, total, mean, median, values[first], values[first + count - 1], deviation)
+    yield from zip(*(column.tolist() for column in columns), strict=True)

@@ -1,6 +1,6 @@
 """What reports read: a session, or the part of it that filters leave.
 
-Unfiltered groupings come from the session's summaries and load neither DuckDB nor pandas. All else is SQL.
+Groupings come from the session's summaries and load neither DuckDB nor pandas. All else is SQL.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tops_kit.errors import UserError
 from tops_kit.session.schema import TABLES, Kind
-from topsprof.reports.filters import FOREVER, Window, intersect, merge, parse_time_range, parse_tx
+from topsprof.reports.filters import Window, intersect, merge, parse_time_range, parse_tx
 from topsprof.reports.model import Row
 from topsprof.reports.shapes import Group
 
 if TYPE_CHECKING:
     import duckdb
     import numpy as np
+    import pyarrow as pa
 
-    from tops_kit.session import Selection, Session
+    from tops_kit.session import Session, Windows
 
 _FEW_WINDOWS = 4
 _BATCH_ROWS = 10_000
@@ -61,21 +62,7 @@ class Data:
         """Exact statistics of `value` per group of `table`; rows without a value do not count."""
         if not self.tables.get(table):
             return
-        # one window needs no SQL either: without DuckDB the process starts in half the time
-        if self.windows is None or len(self.windows) == 1:
-            yield from self._summarised_groups(table, group, value)
-            return
-        keys = ", ".join(group)
-        for row in self.query(
-            f"SELECT count({value}), sum({value}), min({value}), max({value}), median({value}), "
-            f"coalesce(stddev_samp({value}), 0), {keys} FROM {{{table}}} GROUP BY {keys} HAVING "
-            f"count({value}) > 0"
-        ):
-            figures: Sequence[Any] = row
-            count, total, low, high, median, deviation, *values = figures
-            yield Group(tuple(values), count, total, low, high, median, deviation)
-
-    def _summarised_groups(self, table: str, group: tuple[str, ...], value: str) -> Iterator[Group]:
+        # no SQL here: without DuckDB the process starts in half the time
         stored = self.session.summary(table, group, value, self._selection())
         columns = [
             stored.column(name).to_pylist()
@@ -85,13 +72,10 @@ class Data:
             if count:
                 yield Group(tuple(values), count, int(total), int(low), int(high), median, deviation or 0.0)
 
-    def _selection(self) -> Selection | None:
-        from tops_kit.session import Selection
+    def _selection(self) -> Windows | None:
+        from tops_kit.session import Windows
 
-        if self.windows is None:
-            return None
-        ((start, end),) = self.windows
-        return Selection(time=(None if start <= -FOREVER else start, None if end >= FOREVER else end))
+        return None if self.windows is None else Windows(self.windows)
 
     @cached_property
     def connection(self) -> duckdb.DuckDBPyConnection:
@@ -109,6 +93,18 @@ class Data:
         """The result of a report's SQL as numpy arrays; a column with nulls is a masked array."""
         result = self.connection.execute(self.expand(sql)).fetchnumpy()
         return cast("dict[str, np.ndarray[Any, np.dtype[Any]]]", result)
+
+    def arrow(self, sql: str) -> pa.Table:
+        """The result of a report's SQL as an Arrow table: for many rows with texts."""
+        import warnings
+
+        result = self.connection.execute(self.expand(sql))
+        # called fetch_arrow_table before DuckDB 1.4
+        read = getattr(result, "to_arrow_table", None) or result.fetch_arrow_table
+        with warnings.catch_warnings():
+            # It advises `con.sql(...)`, whose plan for our joins takes minutes.
+            warnings.simplefilter("ignore", UserWarning)
+            return read()
 
     def expand(self, sql: str) -> str:
         """The SQL that DuckDB gets for a report's SQL."""
@@ -167,15 +163,16 @@ class Data:
         return merge(found)
 
     def _instances(self, name: str, domain: str | None) -> Sequence[Window]:
-        if not self.tables.get("tx"):
-            return ()
-        condition, values = "name = ?", [name]
-        if domain is not None:
-            condition += " AND coalesce(domain, '') = ?"
-            values.append("" if domain == "default" else domain)
-        rows: Sequence[Window] = self.connection.execute(
-            f"SELECT start_ns, end_ns FROM tx WHERE {condition} AND coalesce(style, '') <> 'Mark' "
-            "ORDER BY ALL",
-            values,
-        ).fetchall()
-        return rows
+        from tops_kit.session import Filter, Selection
+
+        found = self.session.table(
+            "tx", ["start_ns", "end_ns", "domain", "style"], Selection(filters=(Filter("name", "=", name),))
+        )
+        if domain == "default":
+            domain = ""
+        rows = zip(*(column.to_pylist() for column in found.columns), strict=True)
+        return sorted(
+            (start, end)
+            for start, end, own, style in rows
+            if style != "Mark" and (domain is None or (own or "") == domain)
+        )

@@ -25,8 +25,8 @@ def _rows(data: Data) -> Iterator[Row]:
         levels = depth[~np.isnan(depth)]
         rows.append(
             (
-                name,
-                style or None,
+                ranges.names[name],
+                ranges.styles[style] or None,
                 int(projection.sum()),
                 int(ranges.duration_ns[of].sum()),
                 len(of),

@@ -17,34 +17,34 @@ if TYPE_CHECKING:
 def _rows(data: Data, name_sql: str) -> Iterator[Row]:
     import numpy as np
 
-    from topsprof.reports._projection import figures, groups, ranges_with_work
+    from topsprof.reports._projection import grouped_figures, groups, ranges_with_work
 
     ranges = ranges_with_work(data, kernels_only=True, name_sql=name_sql)
     work = ranges.work
+    duration = work.end_ns - work.start_ns
     rows = []
-    for place, of in groups(ranges.name, ranges.style, ranges.process_id, ranges.thread_id):
+    for (name, style, process, thread), of in groups(
+        ranges.name, ranges.style, ranges.process_id, ranges.thread_id
+    ):
         # one range name of one thread at a time: all pairs of range and kernel at once may not fit
         counts = ranges.last[of] - ranges.first[of]
         owner = np.repeat(np.arange(len(of)), counts)
         kernel = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts - ranges.first[of], counts)
-        duration = work.end_ns[kernel] - work.start_ns[kernel]
-        for (name,), chosen in groups(work.name[kernel]):
-            values = duration[chosen]
-            range_name, style, process, thread = place
-            inside = len(np.unique(owner[chosen]))
-            rows.append(
-                (
-                    range_name,
-                    style or None,
-                    int(process),
-                    int(thread) if thread >= 0 else None,
-                    inside,
-                    len(values),
-                    int(values.sum()),
-                    *figures(values),
-                    name,
-                )
+        code = work.name[kernel]
+        pairs = np.unique(code.astype(np.int64) * len(of) + owner)
+        instances = np.bincount(pairs // len(of), minlength=len(work.names))
+        rows += [
+            (
+                ranges.names[name],
+                ranges.styles[style] or None,
+                process,
+                thread if thread >= 0 else None,
+                int(instances[one]),
+                *figures,
+                work.names[one],
             )
+            for one, *figures in grouped_figures(code, duration[kernel])
+        ]
     yield from sorted(rows, key=lambda row: (-row[6], *map(str, (row[0], row[-1], *row[1:4]))))
 
 
