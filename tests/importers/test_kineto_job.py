@@ -213,3 +213,29 @@ class TestCommand:
         assert "interrupted" in err
         assert "Traceback" not in err
         assert [path.name for path in folder.parent.iterdir()] == ["traces"]
+
+
+def test_an_import_loads_nothing_heavy(tmp_path: Path) -> None:
+    """pyarrow.array and its like load pandas, where there is one, just to ask what they were given."""
+    events = [
+        {"ph": "X", "cat": "cpu_op", "name": "a", "ts": 1, "dur": 2, "pid": 1, "tid": 1, "args": {"x": 1}},
+        {
+            "ph": "X",
+            "cat": "kernel",
+            "name": "k<1>",
+            "ts": 2,
+            "dur": 2,
+            "pid": 0,
+            "tid": 7,
+            "args": {"stream": 7},
+        },
+        {"ph": "i", "name": "mark", "ts": 1, "pid": 1, "tid": 1},
+        {"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "p"}},
+    ]
+    (tmp_path / "t.json").write_text(json.dumps(events))
+    program = (
+        "import sys; from topsprof.cli import main; "
+        "main(['import', 't.json', '-o', 'out', '-q']); "
+        "sys.exit(str({'pandas', 'duckdb'} & set(sys.modules)) if {'pandas', 'duckdb'} & set(sys.modules) else 0)"
+    )
+    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True)

@@ -60,6 +60,8 @@ def scalar_value(column: Column, value: Values) -> Any:
     if value is None:
         return None
     type_ = pa.string() if column.type == "name" else arrow_type(column)
+    if _is_plain(column, (value,)):
+        return value
     return pa.scalar(value, type_).as_py()
 
 
@@ -98,11 +100,24 @@ def to_array(column: Column, values: Values) -> pa.Array:
 
 
 def _from_python(column: Column, values: np.ndarray[Any, Any] | Sequence[Any]) -> pa.Array:
+    if isinstance(values, np.ndarray) and values.dtype in (np.int64, np.int32, np.float64, np.bool_):
+        return from_numpy(values)
     if isinstance(values, np.ndarray) and values.dtype.kind in "iufb":
         return pa.array(values)
+    if isinstance(values, list) and _is_plain(column, values):
+        return from_list(values, pa.string() if column.type == "name" else arrow_type(column))
     if column.type in ("name", "text"):
         return pa.array(values, pa.string())
     return pa.array(values, arrow_type(column))
+
+
+def _is_plain(column: Column, values: Sequence[Any]) -> bool:
+    """Whether all are None or what the column holds: then pyarrow, which would load pandas, need not look."""
+    if column.type in ("name", "text"):
+        return all(value is None or type(value) is str for value in values)
+    return column.type == "int64" and all(
+        value is None or (type(value) is int and -(1 << 63) <= value < 1 << 63) for value in values
+    )
 
 
 def _names(values: pa.Array) -> pa.DictionaryArray:
@@ -140,7 +155,8 @@ def used_names(array: pa.DictionaryArray) -> pa.DictionaryArray:
         return array.dictionary_decode().dictionary_encode()
     size = len(dictionary)
     indices = array.indices
-    codes = as_numpy(indices.fill_null(0) if indices.null_count else indices)
+    nothing = from_numpy(np.zeros(1, np.int32))[0]
+    codes = as_numpy(pc.coalesce(indices, nothing) if indices.null_count else indices)
     used = np.zeros(size + 1, bool)
     if indices.null_count:
         used[as_numpy(indices.drop_null())] = True

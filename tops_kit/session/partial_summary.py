@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tops_kit.session.arrays import as_numpy, from_numpy
+from tops_kit.session.arrays import as_numpy, from_list, from_numpy
 from tops_kit.session.groups import by_code, group_rows
 from tops_kit.session.schema import Table
 from tops_kit.session.segment import SUMMARY, Segment, SegmentData
@@ -62,8 +62,8 @@ def _part(  # noqa: PLR0917 - all of them are plain inputs
     total = np.add.reduceat(values, first)
     deviations = values - np.repeat(total / count, count)
     columns = {
-        "group": pa.repeat(pa.scalar(",".join(group)), len(present)),
-        "value": pa.repeat(pa.scalar(value), len(present)),
+        "group": pa.repeat(from_list([",".join(group)], pa.string())[0], len(present)),
+        "value": pa.repeat(from_list([value], pa.string())[0], len(present)),
     }
     for name in dict.fromkeys(name for names in table.summary for name in names):
         if name in group:
