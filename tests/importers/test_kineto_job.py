@@ -236,6 +236,6 @@ def test_an_import_loads_nothing_heavy(tmp_path: Path) -> None:
     program = (
         "import sys; from topsprof.cli import main; "
         "main(['import', 't.json', '-o', 'out', '-q']); "
-        "sys.exit(str({'pandas', 'duckdb'} & set(sys.modules)) if {'pandas', 'duckdb'} & set(sys.modules) else 0)"
+        "heavy = {'pandas', 'duckdb'} & set(sys.modules); sys.exit(str(heavy) if heavy else 0)"
     )
     subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True)
