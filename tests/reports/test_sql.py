@@ -147,3 +147,14 @@ def test_messages_lose_their_drawing():
         one_line("Binder Error: no x\nCandidates: y\n\nLINE 1: select x\n  ^")
         == "Binder Error: no x Candidates: y"
     )
+
+
+def test_a_long_query_without_spaces_is_no_file():
+    query = "select(" + "1+" * 200 + "1)"
+    assert read_query(query) == query
+
+
+def test_a_type_that_parquet_lacks_is_one_line(sql, tmp_path):
+    code, _, err = sql("select interval 1 day as x", "-f", "parquet", "-o", str(tmp_path / "x.parquet"))
+    assert code == 2 and err.count("\n") == 1 and "cast that column" in err
+    assert not list(tmp_path.glob("x.parquet*"))

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import io
 import json
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -118,3 +121,38 @@ def test_damaged_packs_are_one_line(make_session: Make, tmp_path: Path, data: st
     else:
         Session.open(path).table("tx")
     assert not list(tmp_path.glob(".*tmp"))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("created_ns", "x"),
+        ("created_ns", []),
+        ("created_ns", 2**70),
+        ("host", 1),
+        ("host", ["a"]),
+        ("system", {}),
+    ],
+)
+def test_a_pack_with_a_wrong_manifest(make_session: Make, tmp_path: Path, key: str, value: object) -> None:
+    file = pack(make_session(segments=1, calls=1))
+    with zipfile.ZipFile(file) as old, zipfile.ZipFile(tmp_path / "b.topspack", "w") as new:
+        for name in old.namelist():
+            data = old.read(name)
+            if name == "session.json":
+                data = json.dumps(json.loads(data) | {key: value}).encode()
+            new.writestr(name, data)
+    with pytest.raises(SessionError, match=f"`{key}`"):
+        unpack(tmp_path / "b.topspack", tmp_path / "b.topsprof")
+    assert not (tmp_path / "b.topsprof").exists()
+
+
+def test_a_pack_whose_rows_have_no_time(make_session: Make, tmp_path: Path) -> None:
+    file = pack(make_session(segments=1, calls=1))
+    rows = io.BytesIO()
+    pq.write_table(pa.table({"start_ns": pa.array([1, None]), "duration_ns": pa.array([1, 2])}), rows)
+    with zipfile.ZipFile(file, "a") as archive:
+        archive.writestr("tx-99.parquet", rows.getvalue())
+    with pytest.raises(SessionError, match=r"tx-99.parquet has rows without a time"):
+        unpack(file, tmp_path / "b.topsprof")
+    assert not list(tmp_path.glob("*b.topsprof*"))

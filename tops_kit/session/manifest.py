@@ -83,3 +83,9 @@ def check_manifest(path: Path, manifest: object) -> None:
     ):
         if not isinstance(manifest.get(key), type_):
             raise SessionError(f"{path} is damaged: `{key}` is missing or of the wrong type")
+    created = manifest.get("created_ns")
+    if created is not None and (type(created) is not int or abs(created) >= 1 << 63):
+        raise SessionError(f"{path} is damaged: `created_ns` is of the wrong type")
+    for key in ("host", "system"):
+        if manifest.get(key) is not None and not isinstance(manifest[key], str):
+            raise SessionError(f"{path} is damaged: `{key}` is of the wrong type")

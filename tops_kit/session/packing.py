@@ -164,9 +164,13 @@ def _unpack_into(archive: zipfile.ZipFile, file: Path, folder: Path) -> None:
             raise SessionError(f"{file} is damaged: {name} can't be read; get another copy of it") from error
         order[table.name] = order.get(table.name, 0) + 1
         place = order[table.name]
-        write_segment(
-            folder, table, prepare(table, data), level="lanes", name=f"{table.name}-{place:06d}", order=place
-        )
+        try:
+            prepared = prepare(table, data)
+        except ValueError as error:  # a time without a value
+            raise SessionError(
+                f"{file} is damaged: {name} has rows without a time; get another copy of it"
+            ) from error
+        write_segment(folder, table, prepared, level="lanes", name=f"{table.name}-{place:06d}", order=place)
     if manifest is None:
         raise SessionError(f"{file} is damaged: it has no {MANIFEST}; get another copy of it")
     check_manifest(file, manifest)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("table", "csv", "json", "parquet")
 _BATCH_ROWS = 10_000
+_LONGEST_PATH = 255  # a longer word is SQL, not the name of a file
 _INTEGERS = (
     "TINYINT",
     "SMALLINT",
@@ -94,7 +95,12 @@ def read_query(text: str) -> str:
     try:
         if text == "-":
             query = sys.stdin.read()
-        elif ("\n" not in text and " " not in text.strip() and Path(text).is_file()) or text.endswith(".sql"):
+        elif text.endswith(".sql") or (
+            len(os.fsencode(text)) < _LONGEST_PATH
+            and "\n" not in text
+            and " " not in text.strip()
+            and Path(text).is_file()
+        ):
             query = Path(text).read_text(encoding="utf-8")
         else:
             query = text
@@ -150,9 +156,14 @@ def _write_parquet(result: duckdb.DuckDBPyRelation | None, target: Path) -> None
             for batch in reader:
                 writer.write_batch(batch)
         partial.replace(target)
+    except NotImplementedError as error:  # ArrowNotImplementedError: e.g. an INTERVAL
+        raise UserError(
+            f"sql -f parquet: {one_line(str(error))}; cast that column, e.g. to varchar"
+        ) from error
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise UserError(f"{target}: {error.strerror or error}; choose another -o") from error
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def _schema_sheet(session: Session) -> tables.Sheet:
