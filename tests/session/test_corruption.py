@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tops_kit.errors import SessionError
-from tops_kit.session import Selection, Session, compact, info, pack
+from tops_kit.session import Selection, Session, SessionWriter, compact, info, pack
 
 Make = Callable[..., Path]
 
@@ -133,3 +133,52 @@ def test_a_damaged_index_is_made_anew(make_session: Make, name: str, how: str) -
         assert session.indexed
         assert session.ledger.total("repaired") <= 1
         assert Session.open(path).ledger.clean
+
+
+def _flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def test_a_flipped_bit_in_numbers_is_found_by_verify(make_session: Make) -> None:
+    path = make_session()
+    compact(path)
+    session = Session.open(path)
+    assert session.verify()[0] > 0
+    assert session.ledger.clean
+    (segment,) = session.segments("tx")
+    _flip(segment.path / "hot.arrow")
+    session = Session.open(path)
+    session.verify()
+    assert session.ledger.total("dropped", code="damaged_segment") == segment.rows
+    assert "tx" not in session.tables()
+
+
+def test_verify_makes_a_damaged_index_anew(make_session: Make) -> None:
+    path = make_session()
+    compact(path)
+    (segment,) = Session.open(path).segments("tx")
+    _flip(segment.path / "pyramid.arrow")
+    session = Session.open(path)
+    session.verify()
+    session.verify()
+    assert session.ledger.total("repaired", code="damaged_index") == 1
+    assert session.tables()["tx"] == segment.rows
+
+
+def test_raw_segments_have_no_checksum(make_session: Make) -> None:
+    compared, bare = Session.open(make_session()).verify()
+    assert (compared, bare > 0) == (0, True)
+
+
+def test_what_differs_from_its_checksum_is_not_merged_away(make_session: Make) -> None:
+    path = make_session()
+    compact(path)
+    (damaged,) = Session.open(path).segments("tx")
+    _flip(damaged.path / "hot.arrow")
+    with SessionWriter.resume(path) as writer:
+        writer.append("tx", {"start_ns": [1], "name": ["new"]})
+    compact(path)
+    assert damaged.path.exists()
+    assert not any(damaged.name in segment.replaces for segment in Session.open(path).segments("tx"))

@@ -43,6 +43,7 @@ class Catalog:
         self._known: dict[str, Segment] = {}
         self._bad: set[str] = set()
         self._replaced: set[str] = set()
+        self._lost: set[tuple[str, str]] = set()
         self._tables: dict[str, list[Segment]] = {}
         self.refresh()
 
@@ -73,7 +74,7 @@ class Catalog:
                     damaged.append(opened)
                     continue
                 segment = opened
-                self._note_lost(segment)
+                self.note_lost(segment)
             if segment is not None:
                 found[name] = segment
         self._known = found
@@ -89,8 +90,12 @@ class Catalog:
         self._tables = tables
         return True
 
-    def _note_lost(self, segment: Segment) -> None:
+    def note_lost(self, segment: Segment) -> None:
+        """Name in the ledger the files of a segment's index that are damaged, each once."""
         for name in segment.lost:
+            if (segment.name, name) in self._lost:
+                continue
+            self._lost.add((segment.name, name))
             self.ledger.count(
                 f"{LEDGER_STREAM}:{segment.name}",
                 "repaired:damaged_index",

@@ -151,6 +151,8 @@ def compact(path: str | Path, *, live: bool = False, summaries: bool = True) -> 
 
 def _compact_group(path: Path, catalog: Catalog, table: Table, group: list[Segment]) -> Compaction:
     try:
+        for segment in group:
+            segment.verify()  # what is read here is deleted
         data = prepare(table, merged_data(table, group))
     except SegmentGoneError:
         return Compaction()
@@ -193,6 +195,7 @@ def _merged_users(group: Sequence[Segment]) -> list[Any]:
 
 def _is_sound(catalog: Catalog, table: Table, segment: Segment) -> bool:
     try:
+        segment.verify()
         merged_data(table, [segment])
     except SegmentDamagedError as error:
         catalog.drop(segment, str(error))

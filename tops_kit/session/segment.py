@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from tops_kit.session import columns as cols
 from tops_kit.session.arrays import as_numpy
-from tops_kit.session.files import fsync_path, read_json, remove_folder, write_json
+from tops_kit.session.files import checksum, fsync_path, read_json, remove_folder, write_json
 from tops_kit.session.schema import FORMAT_VERSION, TABLES, Column, Kind, Table
 
 SEGMENTS = "segments"
@@ -178,6 +178,8 @@ def write_segment(
     temporary.mkdir()
     try:
         meta = _write_files(temporary, table, data, compress=level != "raw")
+        if level != "raw":  # raw ones live shortly, and are written while a program runs
+            meta["checksums"] = {name: checksum(temporary / name) for name in meta["files"]}
         meta |= {"level": level, "order": order, "replaces": list(replaces), "user": dict(user or {})}
         write_json(temporary / META, meta)
         if durable:
@@ -305,6 +307,7 @@ class Segment:
             self.order = int(meta["order"])
             self.replaces = tuple(str(name) for name in meta["replaces"])
             self.files = {str(name): int(size) for name, size in meta["files"].items()}
+            self.checksums = {str(name): int(crc) for name, crc in meta.get("checksums", {}).items()}
             self.constants: dict[str, Any] = dict(meta["constants"])
             self.user: dict[str, Any] = dict(meta["user"])
             self.start_ns = None if meta["start_ns"] is None else int(meta["start_ns"])
@@ -352,6 +355,28 @@ class Segment:
                 raise SegmentDamagedError(reason)
             if reason:
                 self.lose(name)
+
+    def verify(self) -> int:
+        """Read every file and compare it with its checksum; how many files have one.
+
+        SegmentDamagedError for columns that differ; files of the index are left out instead, see `lost`.
+        """
+        compared = 0
+        for name in list(self.files):
+            if name not in self.checksums:
+                continue
+            compared += 1
+            try:
+                same = checksum(self.path / name) == self.checksums[name]
+            except FileNotFoundError as error:
+                raise self._missing(name) from error
+            except OSError as error:
+                raise SegmentDamagedError(f"{name} can't be read: {error.strerror or error}") from error
+            if not same and name not in INDEX_FILES:
+                raise SegmentDamagedError(f"{name} differs from its checksum")
+            if not same:
+                self.lose(name)
+        return compared
 
     def lose(self, name: str) -> None:
         """Do without a file of the index that is damaged."""

@@ -22,13 +22,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `topsprof info`."""
     parser.add_argument("session", metavar="SESSION", help="a session, or a trace file of another tool")
     parser.add_argument("--json", action="store_true", help="as one JSON object, for programs")
+    parser.add_argument(
+        "--verify", action="store_true", help="read every file and compare it with its checksum first"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Describe a session."""
     from topsprof.opening import open_session
 
-    facts = describe(open_session(args.session))
+    session = open_session(args.session)
+    checked = session.verify() if args.verify else None
+    facts = describe(session)
+    if checked is not None:
+        facts["verified"] = {"files": checked[0], "without_checksum": checked[1]}
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")
     print(json.dumps(facts, ensure_ascii=False, indent=2) if args.json else text(facts))
@@ -90,6 +97,11 @@ def text(facts: dict[str, Any]) -> str:
         lines += ["", "tables", terminal.table([("name", "rows", "size"), *body], right=(1, 2), indent="  ")]
     else:
         lines += ["", "no tables: the session is empty"]
+    if "verified" in facts:
+        verified = facts["verified"]
+        lines += ["", f"verified: {verified['files']} files against their checksums"]
+        if verified["without_checksum"]:
+            lines[-1] += f", {verified['without_checksum']} have none (raw segments)"
     if facts["ledger"]["clean"]:
         lines += ["", "ledger: clean"]
     else:
