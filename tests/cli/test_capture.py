@@ -56,6 +56,29 @@ def test_ranges_and_domains(options: list[str], expected: list[str], cli: Any, h
     assert recording.names() == sorted(expected)
 
 
+SWITCHED = """
+import topstx
+for number in range(4):
+    topstx.mark("between")
+    topstx.profiler_start()
+    topstx.mark("within")
+    topstx.profiler_stop()
+"""
+
+
+@pytest.mark.parametrize(("end", "times"), [("stop", 1), ("repeat:2", 2), ("repeat", 4), ("none", 4)])
+def test_profiler_start_and_stop(end: str, times: int, cli: Any, here: Any) -> None:
+    recording = here("-c", "topsProfilerApi", "--capture-range-end", end)
+    recording.run(sys.executable, cli.script(SWITCHED))
+    assert recording.names() == ["within"] * times
+
+
+def test_run_between_profiler_start_and_stop(cli: Any) -> None:
+    done = cli("run", "-c", "topsProfilerApi", "-o", "a", "--", sys.executable, cli.script(SWITCHED))
+    assert done.returncode == 0
+    assert cli.names("a.topsprof") == ["within"]
+
+
 def _ask(process: Any, word: str, read_line: ReadLine) -> None:
     process.stdin.write(word.encode() + b"\n")
     assert read_line(process) == word

@@ -146,7 +146,7 @@ def test_nothing_recorded_says_why(options: list[str], program: list[str], reaso
         ([], ["-I", "-c", "pass"], "python -I"),
         ([], ["-E", "-c", "pass"], "python -E"),
         (["--delay", "1000"], ["-c", "pass"], "before its --delay of 1000 s"),
-        (["-c", "topsProfilerApi"], ["-c", "pass"], "never called topsProfilerStart"),
+        (["-c", "topsProfilerApi"], ["-c", "pass"], "never called topstx.profiler_start"),
         (["--profile-from-start", "off"], ["-c", "pass"], "was never switched on"),
         (["-t", "none"], ["-c", "pass"], "-t none"),
         (["--topstx-domain-include", "io"], ["-c", "pass"], "domain that --topstx-domain-include"),

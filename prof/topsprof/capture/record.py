@@ -183,7 +183,7 @@ def _never_on(options: RecordOptions) -> str:
         domain = f" of domain '{capture.domain}'" if capture.domain else ""
         return f"the range '{capture.name}'{domain} never began"
     if capture.mode == "topsProfilerApi":
-        return "the program never called topsProfilerStart"
+        return "the program never called topstx.profiler_start()"
     if not options.from_start:
         return "recording was never switched on ('topsprof start' does it, after --profile-from-start off)"
     return f"the program ended before its --delay of {options.delay_s:g} s"

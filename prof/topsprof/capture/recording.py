@@ -58,7 +58,7 @@ class Recording:
             recording=layout.RECORDING_OFF,
             capture_name=capture.name,
             capture_domain=capture.domain,
-            capture_end=_CAPTURE_END[capture.end] if capture.mode == "topstx" else layout.CAPTURE_END_NONE,
+            capture_end=layout.CAPTURE_END_NONE if capture.mode == "none" else _CAPTURE_END[capture.end],
             capture_repeats=capture.repeats,
             domain_include=options.domain_include,
             domain_exclude=options.domain_exclude,
