@@ -85,6 +85,16 @@ def test_while_it_is_written_and_read(
     assert early.ledger.clean
 
 
+def test_modules_in_the_working_folder_stand_in_for_none(
+    make_session: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = make_session(segments=2, calls=5)
+    for name in ("numpy", "argparse", "tops_kit"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit(9)\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert start_compaction(path).wait(60) == 0
+
+
 def test_one_compaction_at_a_time(make_session: Make) -> None:
     path = make_session(segments=2, calls=5)
     lock = FolderLock(path / COMPACT_LOCK)

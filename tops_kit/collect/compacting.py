@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tops_kit.own_process import environment, module_command
 from tops_kit.session.compaction import start_compaction
 
 if TYPE_CHECKING:
@@ -29,10 +29,11 @@ def compact_afterwards(folder: Path, rows: int) -> None:
     nothing = subprocess.DEVNULL
     with contextlib.suppress(OSError):
         subprocess.Popen(
-            [sys.executable, "-m", "tops_kit.session.compaction", str(folder)],
+            module_command("tops_kit.session.compaction", str(folder)),
             stdin=nothing,
             stdout=nothing,
             stderr=nothing,
+            env=environment(),
             start_new_session=True,
         )
 

@@ -6,10 +6,10 @@ import contextlib
 import os
 import select
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from tops_kit import own_process
 from tops_kit.errors import SessionError
 
 _STOP_S = 60.0
@@ -71,16 +71,6 @@ class CollectorHandle:
         self.stop()
 
 
-def _roots() -> list[str]:
-    """Folders from which our packages were imported: the collector finds the same ones."""
-    import topstx
-
-    import tops_kit
-
-    files = [package.__file__ for package in (tops_kit, topstx) if package.__file__]
-    return list(dict.fromkeys(str(Path(file).parent.parent) for file in files))
-
-
 def start(
     folder: str | Path,
     *,
@@ -96,24 +86,16 @@ def start(
     gone, end with the last recorded process). `policy` ("block" or "drop") is that of a new control file.
     SessionError when it can't be recorded there.
     """
+    import topstx
+
     folder = Path(folder).absolute()
     read, write = os.pipe()
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("TOPSTX_")}
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith("TOPSTX_")}
+    environment = own_process.environment(topstx.__file__, base=inherited)
     environment["TOPSTX_DISABLE"] = "1"  # it records nothing of itself
-    # A module of the user's in the working folder must not stand in for one of ours or of the library: not in
-    # the collector, nor in what it starts.
-    environment["PYTHONSAFEPATH"] = "1"
-    environment["PYTHONPATH"] = os.pathsep.join([*_roots(), *filter(None, [os.environ.get("PYTHONPATH")])])
-    arguments = [
-        sys.executable,
-        "-m",
-        "tops_kit.collect",
-        str(folder),
-        "--leash",
-        str(read),
-        "--wait",
-        wait,
-    ]
+    arguments = own_process.module_command(
+        "tops_kit.collect", str(folder), "--leash", str(read), "--wait", wait
+    )
     arguments += ["--overwrite"] * overwrite + (["--policy", policy] if policy else [])
     try:
         process = subprocess.Popen(

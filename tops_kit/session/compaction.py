@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from tops_kit.errors import UserError
+from tops_kit.own_process import environment, module_command
 from tops_kit.session import columns as cols
 from tops_kit.session.catalog import Catalog
 from tops_kit.session.files import remove_folder, reported
@@ -222,8 +223,8 @@ def _being_written(name: str) -> bool:
 
 def start_compaction(path: str | Path, *, live: bool = False) -> subprocess.Popen[bytes]:
     """Compact in a process of its own, of low priority; its exit status is 0 when all went well."""
-    command = [sys.executable, "-m", "tops_kit.session.compaction", str(path), *(["--live"] if live else [])]
-    return subprocess.Popen(command, stdin=subprocess.DEVNULL)
+    command = module_command("tops_kit.session.compaction", str(path), *(["--live"] if live else []))
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, env=environment())
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -17,6 +17,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+import topsprof
+from tops_kit import own_process
 from topsprof.capture import extensions
 from topsprof.terminal import size_text
 
@@ -222,24 +224,17 @@ def commands() -> Iterator[Check]:
 
 def trial() -> Check:
     """Record a program of one range, and look whether it is there."""
+    import topstx
+
     code = "import topstx\nwith topstx.annotate('doctor'):\n    pass"
     with tempfile.TemporaryDirectory(prefix="topsprof-doctor-") as folder:
         name = str(Path(folder) / "trial")
         begin = time.monotonic()
         environ = {key: value for key, value in os.environ.items() if key != "TOPSTX_DISABLE"}
-        command = [
-            sys.executable,
-            "-m",
-            "topsprof",
-            "run",
-            "--strict",
-            "-o",
-            name,
-            "--",
-            sys.executable,
-            "-c",
-            code,
-        ]
+        environ = own_process.environment(topsprof.__file__, topstx.__file__, base=environ)
+        command = own_process.module_command(
+            "topsprof", "run", "--strict", "-o", name, "--", sys.executable, "-c", code
+        )
         try:
             done = subprocess.run(
                 command,
@@ -247,6 +242,7 @@ def trial() -> Check:
                 timeout=_SELF_TEST_TIMEOUT_S,
                 check=False,
                 stdin=subprocess.DEVNULL,
+                cwd=folder,  # the user's may hold a topstx.py of theirs
                 env=environ,
             )
         except (OSError, subprocess.SubprocessError) as error:
