@@ -189,7 +189,8 @@ def _layout(sheet: Sheet, style: Style, spacing: int) -> tuple[list[str], list[l
     widths = [max(map(display_width, column)) for column in zip(titles, *lines, strict=True)]
     if style.width is not None and sheet.columns and sheet.columns[-1].type is Type.TEXT:
         room = style.width - sum(widths[:-1]) - spacing * len(widths) - 2
-        room = max(room, _MIN_TEXT_WIDTH, display_width(titles[-1]))
+        while room < max(_MIN_TEXT_WIDTH, display_width(titles[-1])):
+            room += max(style.width, _MIN_TEXT_WIDTH)  # the line is wrapped anyhow: use the next one too
         if widths[-1] > room:
             widths[-1] = room
             for line in lines:

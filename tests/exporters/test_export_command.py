@@ -184,3 +184,11 @@ def test_the_sqlite_export_answers_nsys_queries(make_session: Any, export: Any) 
         "SELECT s.value, d.text FROM NVTX_EVENTS n JOIN StringIds s ON n.textId = s.id "
         "JOIN NVTX_EVENTS d ON d.eventType = 75 AND d.domainId = n.domainId WHERE n.eventType = 59"
     ).fetchall() == [("step", "app")]
+
+
+def test_a_time_without_a_unit_is_the_same_as_in_stats(session: str, tmp_path: Path) -> None:
+    """Nanoseconds: once export took it for seconds."""
+    for name, text in (("bare", "1000/2600"), ("unit", "1us/2.6us")):
+        out = str(tmp_path / f"{name}.json")
+        assert cli.main(["export", session, "-t", "chrome", "-o", out, "--filter-time", text]) == 0
+    assert (tmp_path / "bare.json").read_bytes() == (tmp_path / "unit.json").read_bytes()

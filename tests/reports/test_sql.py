@@ -158,3 +158,16 @@ def test_a_type_that_parquet_lacks_is_one_line(sql, tmp_path):
     code, _, err = sql("select interval 1 day as x", "-f", "parquet", "-o", str(tmp_path / "x.parquet"))
     assert code == 2 and err.count("\n") == 1 and "cast that column" in err
     assert not list(tmp_path.glob("x.parquet*"))
+
+
+def test_a_query_that_fails_late_is_not_blamed_on_the_output(sql, tmp_path):
+    target = tmp_path / "x.parquet"
+    query = "select case when i = 1500000 then error('boom')::int else i end from range(2000000) r(i)"
+    code, _, err = sql(query, "-f", "parquet", "-o", str(target))
+    assert code == 2 and err.startswith("topsprof: sql:") and "boom" in err
+    assert list(tmp_path.glob("x.*")) == []
+
+
+def test_large_queries_do_not_spill_into_the_working_folder(sql):
+    _, out, _ = sql("select current_setting('temp_directory') as place", "-f", "json")
+    assert "topsprof-sql" in json.loads(out)[0]["place"]

@@ -140,3 +140,11 @@ def test_csv_and_json_give_every_name_back(names):
 def test_tsv_is_one_line_a_row(names):
     rows = [(1.0, 1, 1.0, 1, 1.0, 1, name) for name in names]
     assert text(rows, format="tsv").count("\n") == len(names) + 1
+
+
+def test_a_name_gets_the_whole_next_line_where_the_numbers_fill_the_first():
+    columns = [tables.Column("A", tables.Type.TEXT), tables.Column("Name", tables.Type.TEXT)]
+    out = io.StringIO()
+    tables.write(tables.Sheet(columns, [("x" * 70, "n" * 300)]), out, tables.Style(width=80))
+    line = out.getvalue().splitlines()[-1]
+    assert line.endswith("...") and 150 < len(line) <= 160

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -83,6 +86,9 @@ def connect(session: Session, selection: Selection | None) -> duckdb.DuckDBPyCon
         else:
             connection.register(name, LazyTable(session, table, selection))
     connection.execute(_slice_view())
+    # Large queries spill there, not into a folder `.tmp` where the user happens to stand.
+    spill = Path(tempfile.gettempdir()) / f"topsprof-sql-{os.getpid()}"
+    connection.execute("SET temp_directory = ?", [str(spill)])
     for setting in _SETTINGS:
         connection.execute(setting)
     return connection

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from tops_kit.errors import UserError
 
 if TYPE_CHECKING:
-    from tops_kit.session import Session
+    from tops_kit.session import Selection, Session
     from topsprof.exporters.base import Exported, Exporter, ExportOptions
 
 _EPILOG = """\
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     if target is not None:
         check_target(target, args.force_overwrite, folder, exporter)
     session = open_session(args.session)
-    selection = None if args.filter_time is None else _selection(args.filter_time)
+    selection = None if args.filter_time is None else _selection(args.filter_time, session)
     if target is None:
         return _to_stdout(exporter, session, selection, options)
     exported = write(exporter, session, selection, target, options)
@@ -142,19 +142,12 @@ def _to_stdout(exporter: Exporter, session: Session, selection: object, options:
     return 0
 
 
-def _selection(text: str) -> object:
+def _selection(text: str, session: Session) -> Selection:
+    """The same range of time that `topsprof stats` takes the text for."""
     from tops_kit.session import Selection
+    from topsprof.reports.filters import parse_time_range
 
-    begin, slash, end = text.partition("/")
-    if slash and (begin.startswith("@") or end.startswith("@")):
-        try:
-            bounds = [None if not one.strip() else int(one.strip().removeprefix("@")) for one in (begin, end)]
-        except ValueError:
-            raise UserError(
-                f"'{text}' is not a time range; write e.g. 1.5s/2s, or @BEGIN/@END in ns"
-            ) from None
-        return Selection(time=(bounds[0], bounds[1]))
-    return Selection(time=text)
+    return Selection(time=parse_time_range(text, session.start_ns))
 
 
 def _account(exported: Exported, target: Path, quiet: bool) -> None:

@@ -17,6 +17,7 @@ from topsprof.reports.model import Column, Row, Type
 
 if TYPE_CHECKING:
     import duckdb
+    import pyarrow as pa
 
     from tops_kit.session import Session
 
@@ -153,7 +154,7 @@ def _write_parquet(result: duckdb.DuckDBPyRelation | None, target: Path) -> None
         read = getattr(result, "to_arrow_reader", None) or result.fetch_record_batch
         reader = read(1 << 20)
         with pq.ParquetWriter(partial, reader.schema, compression="zstd") as writer:
-            for batch in reader:
+            for batch in _batches(reader):
                 writer.write_batch(batch)
         partial.replace(target)
     except NotImplementedError as error:  # ArrowNotImplementedError: e.g. an INTERVAL
@@ -164,6 +165,23 @@ def _write_parquet(result: duckdb.DuckDBPyRelation | None, target: Path) -> None
         raise UserError(f"{target}: {error.strerror or error}; choose another -o") from error
     finally:
         partial.unlink(missing_ok=True)
+
+
+def _batches(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    """The batches of a result. An error of the query comes as an OSError here, but it isn't the output's."""
+    import pyarrow as pa
+
+    batches = iter(reader)
+    while True:
+        try:
+            batch = next(batches, None)
+        except NotImplementedError:
+            raise  # a type that Parquet lacks: the caller says it
+        except (OSError, pa.ArrowException) as error:
+            raise UserError(f"sql: {one_line(str(error))}") from error
+        if batch is None:
+            return
+        yield batch
 
 
 def _schema_sheet(session: Session) -> tables.Sheet:

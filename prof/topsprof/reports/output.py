@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from topsprof.reports.model import Report
 
 
+_FOR_PEOPLE = frozenset({"column", "table"})
+
+
 def show(
     session: Session,
     reports: Sequence[tuple[str, Report]] = (),
@@ -46,8 +49,18 @@ def show(
     jobs = _plan(chosen, formats, outputs, base, overwrite)
     for job in jobs:
         _write(job, data, time_unit, None if quiet else base.name)
-    for line in session.ledger.lines() if not session.ledger.clean else ():
+    lines = session.ledger.lines()
+    if lines and any(job.path is None and job.format in _FOR_PEOPLE for job in jobs):
+        _part_from_tables()
+    for line in lines:
         terminal.warn(line)
+
+
+def _part_from_tables() -> None:
+    """A blank line between the tables and what is said of them, where one terminal shows both."""
+    sys.stdout.flush()
+    if sys.stdout.isatty() and sys.stderr.isatty():
+        print(file=sys.stderr)
 
 
 def _default_reports(data: Data) -> list[tuple[str, Report]]:
@@ -126,7 +139,7 @@ def _write(job: _Job, data: Data, time_unit: str | None, noted: str | None) -> N
         first = True
         for key, report in job.reports:
             missing = report.missing(data.tables)
-            people = job.format in ("column", "table")
+            people = job.format in _FOR_PEOPLE
             if missing and people and job.path is None:
                 _note(report, missing, noted)
                 continue
