@@ -45,7 +45,8 @@ def group_rows(table: Table, data: SegmentData, columns: Sequence[str]) -> Group
         own, values[name] = _column_codes(data.arrays[name])
         size = len(values[name])
         before = len(known[0]) if known else 1
-        combined = own if before == 1 else codes.astype(np.int64) * size + own
+        wide = before * size > np.iinfo(np.int32).max
+        combined = own if before == 1 else (codes.astype(np.int64) if wide else codes) * size + own
         codes, used = _compress(combined, before * size)
         known = [part[used // size] for part in known] + [used % size]
     count = len(known[0]) if known else min(data.rows, 1)

@@ -104,7 +104,9 @@ class _Groups:
         if not self.columns:
             rows = [()] if data.rows else []
         numbers = np.fromiter((self._numbers.setdefault(row, len(self._numbers)) for row in rows), np.int32)
-        result: Array = numbers[grouping.codes] if len(numbers) else np.zeros(0, np.int32)
+        if (numbers == np.arange(len(numbers))).all():  # as with the first piece
+            return grouping.codes
+        result: Array = numbers[grouping.codes]
         return result
 
     def arrays(self, schema: pa.Schema) -> list[pa.Array]:
@@ -156,17 +158,18 @@ def _statistics(
     count = counts[present]
     last = np.cumsum(count)
     first = last - count
-    for begin, end in zip(first.tolist(), last.tolist(), strict=True):
-        if end - begin > 1:
-            values[begin:end].sort()
+    several = np.flatnonzero(count > 1)
+    spans = list(zip(several.tolist(), first[several].tolist(), last[several].tolist(), strict=True))
+    for _, begin, end in spans:
+        values[begin:end].sort()
     out: dict[str, Array] = {"group": present, "count": count}
     if not len(present):
         return out | {name: np.zeros(0, np.float64) for name in STATISTICS[1:]}
     total = np.add.reduceat(values, first)
     mean = total / count
     out |= {"total": total, "min": values[first], "max": values[last - 1], "mean": mean}
-    squares = np.empty(len(present))
-    for i, (begin, end) in enumerate(zip(first.tolist(), last.tolist(), strict=True)):
+    squares = np.zeros(len(present))
+    for i, begin, end in spans:
         deviations = values[begin:end] - mean[i]
         squares[i] = deviations @ deviations
     out["stddev"] = np.sqrt(squares / np.maximum(count - 1, 1))

@@ -86,24 +86,28 @@ def ranges_with_work(data: Data, *, kernels_only: bool = False, name_sql: str = 
     threads, thread_number = np.unique(thread, return_inverse=True)
     tracks = np.unique(process, return_inverse=True)[1] * len(threads) + thread_number  # in the order of SQL
     split = launched.num_rows
-    work = Work(
-        tracks[:split],
-        *(_numbers(launched, name) for name in ("call_ns", "start_ns", "end_ns")),
-        *_words(launched, "name"),
-    )
+    kernel, kernels = _words(launched, "name")
+    call_ns, start_ns, end_ns = (_numbers(launched, name) for name in ("call_ns", "start_ns", "end_ns"))
+    work = Work(tracks[:split], call_ns, start_ns, end_ns, kernel, kernels)
     first, last = _slices(work, tracks[split:], _numbers(tx, "start_ns"), _numbers(tx, "end_ns"))
     some = first < last
     style, styles = _words(tx, "style")
     name, names = _words(tx, "name")
+    duration_ns, depth, process_id, thread_id = (
+        _numbers(tx, column)[some] for column in ("duration_ns", "depth", "process_id", "thread_id")
+    )
     return Ranges(
-        work,
-        first[some],
-        last[some],
-        *(_numbers(tx, column)[some] for column in ("duration_ns", "depth", "process_id", "thread_id")),
-        style[some],
-        styles,
-        name[some],
-        names,
+        work=work,
+        first=first[some],
+        last=last[some],
+        duration_ns=duration_ns,
+        depth=depth,
+        process_id=process_id,
+        thread_id=thread_id,
+        style=style[some],
+        styles=styles,
+        name=name[some],
+        names=names,
     )
 
 

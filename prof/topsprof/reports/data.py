@@ -98,7 +98,7 @@ class Data:
         """The result of a report's SQL as an Arrow table: for many rows with texts."""
         import warnings
 
-        result = self.connection.execute(self.expand(sql))
+        result: Any = self.connection.execute(self.expand(sql))
         # called fetch_arrow_table before DuckDB 1.4
         read = getattr(result, "to_arrow_table", None) or result.fetch_arrow_table
         with warnings.catch_warnings():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from topsprof.reports._kernels import BASE_SQL, NAME_SQL
 from topsprof.reports.model import Report, Row, column
@@ -22,7 +22,7 @@ def _rows(data: Data, name_sql: str) -> Iterator[Row]:
     ranges = ranges_with_work(data, kernels_only=True, name_sql=name_sql)
     work = ranges.work
     duration = work.end_ns - work.start_ns
-    rows = []
+    rows: list[tuple[Any, ...]] = []
     for (name, style, process, thread), of in groups(
         ranges.name, ranges.style, ranges.process_id, ranges.thread_id
     ):
