@@ -59,6 +59,27 @@ def test_fork(program: Any) -> None:
     assert len({p.header["process_serial"] for p in recording.processes}) == 7
 
 
+def test_ends_of_ranges_that_the_parent_started_are_not_counted(program: Any) -> None:
+    recording = program("""
+        import os, topstx
+        handles = [topstx.start_range(f"parent {n}") for n in range(3)]
+        pid = os.fork()
+        if not pid:
+            topstx.end_range(topstx.start_range("child"))    # there is a ring for such ranges
+            for handle in handles: topstx.end_range(handle)   # not this process's
+            own = topstx.start_range("own")
+            topstx.end_range(own); topstx.end_range(own)      # this counts
+            os._exit(0)
+        os.waitpid(pid, 0)
+        for handle in handles: topstx.end_range(handle)
+        print(os.getpid())
+    """)
+    parent = recording.by_pid(int(program.stdout))
+    (child,) = [process for process in recording.processes if process is not parent]
+    assert parent.names() == [f"parent {n}" for n in range(3)] and parent.unbalanced == 0
+    assert child.names() == ["child", "own"] and child.unbalanced == 1
+
+
 def test_a_storm_of_forks(program: Any) -> None:
     """64 children at once, each annotated: all there, none twice."""
     recording = program("""

@@ -349,7 +349,7 @@ class Process:
         with self.shared_lock:
             opened = self.starts.pop(number, None)
             if opened is None:
-                if number >= self._first_start and self.recording[0]:
+                if number >= self._first_start and self.recording[0] == layout.RECORDING_ON:
                     self.shared.unbalanced()
                 return
             self._put_shared(opened, opened[5] & ~layout.FLAG_CAPTURE, opened[6])

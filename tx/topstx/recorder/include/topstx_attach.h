@@ -54,6 +54,7 @@ TOPSTXI_SLOW void topstxi_leave_rings(int retire) {
     }
     p->rings = p->pool = p->shared = NULL;
     p->ring_bytes = p->next_ring = 0;
+    p->foreign_starts = p->start_count;
     p->epoch++;
 }
 

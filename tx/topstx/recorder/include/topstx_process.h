@@ -138,6 +138,7 @@ typedef struct topstxi_process {
     uint32_t wait_name;
     uint32_t names_patience; /* the same for the names file */
     uint64_t start_count;   /* start/end ranges begun; never reset, so a parent's handle means nothing in its child */
+    uint64_t foreign_starts; /* of those: begun in a process that forked this one, or in a session that was left */
     pthread_key_t key;
     char folder[3072];
 } topstxi_process;

@@ -437,7 +437,7 @@ TOPSTXI_SLOW void topstxi_end(uint64_t handle) {
         r->header->last_tick = end;
         room = topstxi_shared_ready(r, r, index);
         if (r->epoch == p->epoch) topstxi_close_slow(r, room ? r : NULL, index, end, NULL, tid == begun_by ? 0 : tid);
-    } else if (r && r->epoch == p->epoch && topstxi_recording() == TOPSTX_RECORDING_ON) {
+    } else if (r && r->epoch == p->epoch && topstxi_recording() == TOPSTX_RECORDING_ON && handle >> 23 > p->foreign_starts) {
         r->header->unbalanced++;
     }
     pthread_mutex_unlock(&p->shared_lock);
