@@ -130,6 +130,79 @@ def test_every_kind_of_function(program: Any) -> None:
     assert not process.open
 
 
+BARE = """
+    import asyncio, functools, inspect, topstx
+    io = topstx.get_domain("io")
+    @topstx.annotate
+    def plain(a, b=2):
+        "Doc."
+        return a + b
+    @topstx.annotate
+    def generator(n): yield from range(n)
+    @topstx.annotate
+    async def coroutine(): return 4
+    @topstx.annotate
+    async def agen():
+        yield 1
+    @topstx.annotate
+    class Made:
+        def __init__(self, x): self.x = x
+        @topstx.annotate
+        def method(self): return self.x
+        @topstx.annotate
+        @staticmethod
+        def static(): return 5
+        @topstx.annotate
+        @classmethod
+        def of_class(cls): return cls
+    @topstx.annotate
+    @topstx.annotate
+    def twice(): pass
+    @topstx.annotate
+    @functools.cache
+    def cached(): return 6
+    @io.annotate
+    def read(): return 7
+    class Sub(topstx.annotate): pass
+    @Sub
+    def by_sub(): return 8
+    assert plain(1) == 3 and plain.__doc__ == "Doc." and list(generator(2)) == [0, 1]
+    assert inspect.isgeneratorfunction(generator) and inspect.iscoroutinefunction(coroutine)
+    assert asyncio.run(coroutine()) == 4 and isinstance(Made, type)
+    async def use():
+        assert [x async for x in agen()] == [1]
+    asyncio.run(use())
+    assert Made(3).method() == 3 and Made.static() == 5 and Made.of_class() is Made
+    twice()
+    assert cached() == 6 and read() == 7 and by_sub() == 8
+    class Model:
+        def __call__(self): raise AssertionError
+        def __repr__(self): return "a model"
+    with topstx.annotate(Model()): pass
+    with topstx.annotate(plain, color="red"): pass
+    with io.annotate(functools.partial(plain, 1)): pass
+    with topstx.annotate(5): pass
+"""
+
+
+def test_without_parentheses(program: Any) -> None:
+    process = program(BARE).only
+    names = process.names()
+    named = ["plain", "generator", "coroutine", "agen", "Made.method", "Made.static", "Made.of_class"]
+    for name in [*named, "Made", "cached", "read", "by_sub", "a model", "5"]:
+        assert names.count(name) == 1, name
+    assert names.count("twice") == 2 and len(names) == len(named) + 10
+    assert {record.domain for record in process.records if record.name == "read"} == {"io"}
+    assert not process.open and process.unbalanced == 0
+
+
+def test_without_parentheses_while_off(program: Any) -> None:
+    program.create()
+    is_same = "\n    def f(): pass\n    assert topstx.annotate(f) is f and io.annotate(f) is f\n"
+    with program.start(BARE + is_same, env={"TOPSTX_DISABLE": "1"}) as process:
+        assert process.communicate(timeout=60)[1] == ""
+
+
 def test_generators_interleave(program: Any) -> None:
     process = program("""
         import topstx

@@ -16,6 +16,15 @@ NAME = "off"
 class annotate:  # noqa: N801 - the name that users of annotation libraries know
     """A context manager that does nothing, and a decorator that returns the function itself."""
 
+    def __new__(cls, message: object = None, *more: object, **named: object) -> Any:
+        """The object; `@annotate` without parentheses: the function itself."""
+        if type(message) is not str and not more and not named:
+            from topstx.recorder.twin_values import is_decorated
+
+            if is_decorated(message):
+                return message
+        return object.__new__(cls)
+
     def __init__(
         self,
         message: object = None,
@@ -126,6 +135,9 @@ class Domain:
         self, message: object = None, color: object = None, category: object = None, payload: object = None
     ) -> annotate:
         """An `annotate` that does nothing."""
+        if color is None and category is None and payload is None:
+            made: annotate = annotate(message)
+            return made
         return annotate()
 
     def counter(self, name: str, unit: str = "") -> Counter:

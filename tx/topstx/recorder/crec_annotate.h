@@ -251,13 +251,42 @@ static PyObject *annotate_make(PyObject *const a[ARGUMENTS], domain_object *d) {
     return (PyObject *)made;
 }
 
+/* `@annotate` without parentheses: the only argument is what to decorate, a function, method, class, or what else has a
+ * qualified name of its own. Another callable object (a model, say) is a message as before. */
+static __attribute__((noinline)) int is_decorated(PyObject *x) {
+    PyObject *name;
+    int known;
+    if (Py_TYPE(x) == &PyClassMethod_Type) return 1;
+    if (!PyCallable_Check(x)) return 0;
+    name = PyObject_GetAttrString(x, "__qualname__");
+    known = name && PyUnicode_Check(name);
+    if (!name) forget_error();
+    Py_XDECREF(name);
+    return known;
+}
+
+static __attribute__((noinline)) PyObject *decorate_bare(PyObject *function, domain_object *d) {
+    annotate_object *made;
+    PyObject *result;
+    if (!(made = annotate_alloc(&annotate_type))) return NULL;
+    annotate_set(made, NULL, NULL, d, NULL, NULL);
+    result = PyObject_CallOneArg((PyObject *)made, function);
+    Py_DECREF(made);
+    return result;
+}
+
 static PyObject *annotate_vectorcall(PyObject *type, PyObject *const *args, size_t flags, PyObject *kwnames) {
     Py_ssize_t count = PyVectorcall_NARGS(flags);
     PyObject *a[ARGUMENTS];
     domain_object *d;
     (void)type;
     if (TOPSTXI_LIKELY(count == 1) && TOPSTXI_LIKELY(!kwnames) && TOPSTXI_LIKELY(args[0] != Py_None)) {
-        annotate_object *made = annotate_take();
+        annotate_object *made;
+        if (TOPSTXI_UNLIKELY(!PyUnicode_CheckExact(args[0]))) {
+            if (is_decorated(args[0])) return decorate_bare(args[0], default_domain);
+            if (TOPSTXI_UNLIKELY(interruption != NULL)) return raise_interruption();
+        }
+        made = annotate_take();
         if (TOPSTXI_LIKELY(made != NULL)) annotate_set(made, args[0], NULL, default_domain, NULL, NULL);
         return (PyObject *)made;
     }
@@ -270,6 +299,10 @@ static PyObject *annotate_vectorcall(PyObject *type, PyObject *const *args, size
 static PyObject *domain_annotate(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *kwnames) {
     PyObject *a[ARGUMENTS];
     if (take_arguments("annotate", args, count, kwnames, 0, a) < 0) return NULL;
+    if (count == 1 && !kwnames && a[MESSAGE] && !PyUnicode_CheckExact(a[MESSAGE])) {
+        if (is_decorated(a[MESSAGE])) return decorate_bare(a[MESSAGE], (domain_object *)self);
+        if (TOPSTXI_UNLIKELY(interruption != NULL)) return raise_interruption();
+    }
     return annotate_make(a, (domain_object *)self);
 }
 
@@ -287,6 +320,13 @@ static PyObject *annotate_new(PyTypeObject *type, PyObject *args, PyObject *kwar
     if (!made) return NULL;
     d = domain_of(a[DOMAIN]);
     annotate_set(made, a[MESSAGE], a[COLOR], d ? d : default_domain, a[CATEGORY], a[PAYLOAD]);
+    if (PyTuple_GET_SIZE(args) == 1 && !kwargs && a[MESSAGE] && !PyUnicode_CheckExact(a[MESSAGE]) && is_decorated(a[MESSAGE])) {
+        PyObject *result;
+        Py_CLEAR(made->message);
+        result = PyObject_CallOneArg((PyObject *)made, PyTuple_GET_ITEM(args, 0));
+        Py_DECREF(made);
+        return result;
+    }
     return (PyObject *)made;
 }
 
@@ -520,7 +560,7 @@ static PyTypeObject annotate_type = {
     .tp_basicsize = sizeof(annotate_object),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
     .tp_doc = "annotate(message=None, color=None, domain=None, category=None, payload=None)\n--\n\n"
-              "A range around a block (`with annotate(\"load\"):`) or around each call of a function (`@annotate()`).\n\n"
+              "A range around a block (`with annotate(\"load\"):`) or around each call of a function (`@annotate`, `@annotate()`).\n\n"
               "Decorates plain functions, methods, generators, coroutines, async generators and classes (whose objects' making it\n"
               "ranges); without a message the range has the qualified name of what it decorates. An exception closes the range and marks it.",
     .tp_new = annotate_new,

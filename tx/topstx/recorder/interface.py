@@ -66,6 +66,10 @@ class Annotate(Protocol):
     `topstx._wrap.wrap(func, make, each)` for what is no plain function, with `make() -> Annotate` a fresh
     object per call and `each` one that decorates a class's methods; a plain function gets the back end's
     own fast wrapper. `staticmethod` and `classmethod` objects are unwrapped and rewrapped.
+
+    Called with nothing but a function, method, class, or what else is callable and has a `__qualname__` of
+    its own, it decorates that (`@annotate` without parentheses); `Domain.annotate` too. Other callable
+    objects are messages.
     """
 
     def __init__(

@@ -245,6 +245,12 @@ class annotate:  # noqa: N801 - the name is part of the interface
 
     __slots__ = ("__weakref__", "_category", "_color", "_domain", "_message", "_open", "_payload")
 
+    def __new__(cls, message: object = None, *more: object, **named: object) -> Any:
+        """The object; `@annotate` without parentheses: what it decorated, which has no __init__ run."""
+        if type(message) is not str and not more and not named and twin_values.is_decorated(message):
+            return cls()(message)  # type: ignore[type-var]  # it is callable
+        return object.__new__(cls)
+
     def __init__(
         self,
         message: object = None,
@@ -468,6 +474,8 @@ class Domain:
     def annotate(
         self, message: object = None, color: object = None, category: object = None, payload: object = None
     ) -> annotate:
+        if color is None and category is None and payload is None and twin_values.is_decorated(message):
+            return annotate(None, None, self.name)(message)  # type: ignore[type-var, return-value]
         return annotate(message, color, self.name, category, payload)
 
     def counter(self, name: str, unit: str = "") -> Counter:

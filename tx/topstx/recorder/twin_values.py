@@ -69,3 +69,15 @@ def _number(value: int) -> str:
         return str(int(value))
     except ValueError:  # more digits than the interpreter converts
         return hex(value)
+
+
+def is_decorated(value: object) -> bool:
+    """Whether `annotate(value)` is `@annotate` without parentheses: a function, method, class, or what else
+    has a qualified name of its own. Another callable object (a model, say) is a message.
+    """
+    if isinstance(value, classmethod):
+        return True
+    try:
+        return callable(value) and isinstance(getattr(value, "__qualname__", None), str)
+    except Exception:  # code of the program: a message, then
+        return False
