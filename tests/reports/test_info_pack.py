@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 from topsprof.cli import main
 
-from tops_kit.session import Session, SessionWriter
+from tops_kit.session import Session, SessionWriter, compact
 
 
 @pytest.mark.smoke
@@ -104,3 +105,19 @@ def test_missing_files_are_one_line(tmp_path, capsys):
     assert main(["unpack", str(tmp_path / "none.topspack")]) == 2
     assert main(["info", str(tmp_path / "none.topsprof")]) == 2
     assert capsys.readouterr().err.count("\n") == 2
+
+
+def test_verify_tells_a_flipped_bit(small, tmp_path, capsys):
+    path = tmp_path / "v.topsprof"
+    shutil.copytree(small.path, path)
+    compact(path)
+    assert main(["info", str(path), "--verify"]) == 0
+    out = capsys.readouterr().out
+    assert "against their checksums" in out and "ledger: clean" in out
+    (segment,) = Session.open(path).segments("kernel")
+    hot = segment.path / "hot.arrow"
+    data = bytearray(hot.read_bytes())
+    data[len(data) // 2] ^= 4
+    hot.write_bytes(data)
+    assert main(["info", str(path), "--verify"]) == 0
+    assert "hot.arrow differs from its checksum" in capsys.readouterr().out

@@ -59,11 +59,13 @@ def fsync_path(path: Path) -> None:
         os.close(descriptor)
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Write JSON to `path` atomically. Raises OSError."""
+def write_json(path: Path, value: Any, *, durable: bool = False) -> None:
+    """Write JSON to `path` atomically; with `durable` it is on disk before it gets its name. Raises OSError."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         temporary.write_text(json.dumps(value, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        if durable:
+            fsync_path(temporary)
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
