@@ -124,14 +124,14 @@ class Here:
     """A recording as `topsprof run` makes it, of programs that the test starts one after the other."""
 
     def __init__(self, cli: Cli, words: tuple[str, ...]) -> None:
-        from topsprof.capture import recording
+        from topsprof.capture import claim, recording
         from topsprof.commands import run
 
         parser = argparse.ArgumentParser(allow_abbrev=False)
         run.add_arguments(parser)
         options = run.record_options(parser.parse_args(["-o", str(cli.cwd / "a"), *words, "program"]))
         self._cli = cli
-        self.recording = recording.Recording(recording.claim_folder(options, 1), options, ["program"])
+        self.recording = recording.Recording(claim.claim_folder(options, 1).folder, options, ["program"])
         self.recording.begin()
 
     def run(self, *command: str | Path, env: dict[str, str] | None = None) -> str:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
+import shutil
 import time
 from pathlib import Path
 from typing import Any
+
+CLAIM_LOCK = ".claim.lock"
+"""Lock file of a session folder that is held from before a recording begins until all of it is written."""
 
 _TRIES = 5
 _PROBE_S = 0.01
@@ -17,8 +22,8 @@ class FolderLock:
     it.
 
     Linux and macOS use flock, Windows locks the file's first byte. A system that has neither is trusted to
-    have one writer. The file stays when the lock is released: removing it would let two processes lock two
-    different files of one name.
+    have one writer. The file stays when the lock is released. A lock counts only on the file that is at its
+    path: whoever took it on one that was removed or renamed meanwhile, tries again.
     """
 
     def __init__(self, path: Path) -> None:
@@ -27,13 +32,16 @@ class FolderLock:
 
     def acquire(self) -> bool:
         """Take the lock without waiting for its holder. Raises OSError when the file can't be made."""
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
         for _ in range(_TRIES):
-            if _try_lock(descriptor):
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+            if not _try_lock(descriptor):
+                os.close(descriptor)
+                time.sleep(_PROBE_S)  # `locked` of another process holds it for a moment
+                continue
+            if _is_file(descriptor, self.path):
                 break
-            time.sleep(_PROBE_S)  # `locked` of another process holds it for a moment
+            os.close(descriptor)  # its holder removed or renamed the folder meanwhile
         else:
-            os.close(descriptor)
             return False
         self._descriptor = descriptor
         text = f"{os.getpid()}\n".encode()
@@ -46,10 +54,31 @@ class FolderLock:
     def held(self) -> bool:
         return self._descriptor is not None
 
+    @property
+    def in_place(self) -> bool:
+        """Whether the lock is held, and its file is still the one at its path."""
+        return self._descriptor is not None and _is_file(self._descriptor, self.path)
+
     def release(self) -> None:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+
+    def remove_folder(self) -> None:
+        """Remove the folder that the lock file lies in, and release the lock.
+
+        It is renamed aside while the lock is held, so whoever makes a folder of that name meanwhile keeps
+        it. OSError when it can't be removed; then nothing of it is gone.
+        """
+        folder = self.path.parent
+        aside = folder.with_name(f".{folder.name[:200]}.{os.getpid()}.old")
+        if os.name != "posix":  # a folder with an open file can't be renamed there
+            self.release()
+        try:
+            folder.rename(aside)
+        finally:
+            self.release()
+        shutil.rmtree(aside)
 
     def holder(self) -> int | None:
         """Process number that the lock file names, None when unknown; for messages only."""
@@ -72,6 +101,12 @@ def locked(path: Path) -> bool:
         return not _try_lock(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _is_file(descriptor: int, path: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    return False
 
 
 def is_running(process: int) -> bool:

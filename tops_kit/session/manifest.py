@@ -14,6 +14,7 @@ from tops_kit.session.schema import FORMAT_VERSION
 MANIFEST = "session.json"
 SUFFIX = ".topsprof"
 WRITER_LOCK = ".writer.lock"
+CONTROL = "control"
 STATUSES = ("recording", "complete", "crashed", "stopped")
 
 

@@ -24,6 +24,7 @@ from tops_kit.session.files import fsync_path, remove_folder, reported, write_js
 from tops_kit.session.lanes import apply_order, lane_order
 from tops_kit.session.manifest import MANIFEST, SUFFIX, check_manifest
 from tops_kit.session.reader import Session
+from tops_kit.session.removal import remove_session
 from tops_kit.session.schema import TABLES, Kind, Table
 from tops_kit.session.segment import SEGMENTS, Segment, SegmentData, write_segment
 
@@ -131,7 +132,7 @@ def unpack(file: str | Path, out: str | Path | None = None, *, overwrite: bool =
             _unpack_into(archive, file, temporary)
             if target.exists():
                 Session.open(target)  # only a session is ever overwritten
-                remove_folder(target)
+                remove_session(target)
             temporary.rename(target)
     finally:
         remove_folder(temporary)

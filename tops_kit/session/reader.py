@@ -16,8 +16,8 @@ from tops_kit.session.catalog import Catalog
 from tops_kit.session.compaction import compact
 from tops_kit.session.files import reported
 from tops_kit.session.ledger import Ledger
-from tops_kit.session.lock import locked
-from tops_kit.session.manifest import WRITER_LOCK, read_manifest
+from tops_kit.session.lock import CLAIM_LOCK, locked
+from tops_kit.session.manifest import CONTROL, WRITER_LOCK, read_manifest
 from tops_kit.session.partial_summary import summarised
 from tops_kit.session.schema import TABLES, Column, Kind, Table
 from tops_kit.session.segment import Segment, SegmentDamagedError, SegmentData, SegmentGoneError
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from tops_kit.session.selection import Selection
 
 T = TypeVar("T")
-CONTROL = "control"
 
 
 class Session:
@@ -304,7 +303,9 @@ def _has_few_groups(segment: Segment, group: tuple[str, ...]) -> bool:
 
 def needs_recovery(path: Path) -> bool:
     """Whether the session is a recording that ended without being closed."""
-    return (path / CONTROL).exists() and not locked(path / WRITER_LOCK)
+    if not (path / CONTROL).exists():
+        return False
+    return not locked(path / WRITER_LOCK) and not locked(path / CLAIM_LOCK)
 
 
 def _scan_segment(segment: Segment, schema: pa.Schema, mask: Mask | bool) -> pa.RecordBatch:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -232,7 +231,7 @@ class SessionWriter:
     def _write_manifest(self) -> None:
         self._manifest["ledger"] = self.ledger.to_json()
         with reported("write the session", self.path):
-            write_json(self.path / MANIFEST, self._manifest)
+            write_json(self.path / MANIFEST, self._manifest, durable=self.durable)
             if self.durable:
                 fsync_path(self.path)
 
@@ -261,8 +260,7 @@ def _make_way(path: Path, overwrite: bool) -> None:
     if (path / MANIFEST).exists():
         if not overwrite:
             raise SessionError(f"{path} exists; choose another name, or overwrite it (--force-overwrite)")
-        _writer_lock(path).release()
-        shutil.rmtree(path)
+        _writer_lock(path).remove_folder()
         return
     found = {entry.name for entry in path.iterdir()}
     if found and not found & _OF_A_RECORDING:

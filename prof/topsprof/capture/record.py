@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from tops_kit.errors import UserError
-from topsprof.capture import attached, extensions, inject, live, recording, supervise
+from topsprof.capture import attached, claim, extensions, inject, live, recording, supervise
 from topsprof.capture.held import HeldProgram
 from topsprof.capture.isolated import IsolatedPythons
 from topsprof.capture.options import RecordOptions
@@ -43,32 +42,35 @@ def record(program: Program, options: RecordOptions, say: Say) -> Outcome:
     if options.wait_all and not supervise.adopt_orphans():
         raise UserError("--wait all: this kernel can't hand us the processes that the program leaves behind")
     held = HeldProgram(program)
-    folder: Path | None = None
+    claimed: claim.Claim | None = None
     announced: Path | None = None
     try:
-        folder = recording.claim_folder(options, held.pid)
-        announced = live.announce(options.session_name, folder, program.argv, held.pid)
-        active = recording.Recording(folder, options, program.argv)
+        claimed = claim.claim_folder(options, held.pid)
+        announced = live.announce(options.session_name, claimed.folder, program.argv, held.pid)
+        active = recording.Recording(claimed.folder, options, program.argv)
     except BaseException:
         held.cancel()
-        _take_back(folder, announced)
+        _take_back(claimed, announced)
         raise
     active.on_close = lambda: live.withdraw(announced)
     try:
         status = _run(held, active, options, say)
     except ProgramError:
         active.close()
-        _take_back(folder, announced)
+        _take_back(claimed, announced)
         raise
     finally:
         active.close()
-    return conclude(program, active, supervise.exit_code(status), held.pid, say)
+    try:
+        return conclude(program, active, supervise.exit_code(status), held.pid, say)
+    finally:
+        claimed.release()
 
 
-def _take_back(folder: Path | None, announced: Path | None) -> None:
+def _take_back(claimed: claim.Claim | None, announced: Path | None) -> None:
     """Leave nothing behind of a recording whose program never ran."""
-    if folder is not None:
-        shutil.rmtree(folder, ignore_errors=True)
+    if claimed is not None:
+        claimed.discard()
     if announced is not None:
         live.withdraw(announced)
 

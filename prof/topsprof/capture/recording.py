@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +14,6 @@ from tops_kit.collect import control as control_file
 from tops_kit.errors import UserError
 from tops_kit.session.files import read_json, write_json
 from tops_kit.session.ledger import Ledger
-from topsprof import naming
 from topsprof.capture.options import RecordOptions
 
 NOTES: Final = "notes"
@@ -156,66 +153,6 @@ def inspect(folder: Path) -> Finding:
     names = [path.name for path in segments.iterdir()] if segments.is_dir() else []
     tables = frozenset(name.rpartition("-")[0] for name in names if not name.startswith("."))
     return Finding(manifest["status"], tables, Ledger.from_json(manifest["ledger"]))
-
-
-def claim_folder(options: RecordOptions, pid: int) -> Path:
-    """Make the folder of a new session, named by `-o`; an old session there is removed where -f allows it.
-
-    Raises UserError when the name is taken or the folder can't be made.
-    """
-    pattern = options.output
-    for path in naming.candidates(pattern, pid=pid):
-        try:
-            _make_parent(path)
-            if _made(path):
-                return path
-            if naming.has_counter(pattern or naming.DEFAULT_PATTERN):
-                continue
-            if options.force:
-                _remove_session(path)
-            if not options.force or not _made(path):
-                raise naming.taken(path)
-            return path
-        except OSError as error:
-            raise UserError(
-                f"'{path}' can't be made ({error.strerror}): name another place with -o NAME"
-            ) from None
-    raise AssertionError("candidates never ends without a path")
-
-
-def _make_parent(path: Path) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except FileExistsError:
-        raise NotADirectoryError(errno.ENOTDIR, f"{path.parent} is a file") from None
-
-
-def _made(path: Path) -> bool:
-    """Make the folder; False when there is something. Of two recordings that want one name, one gets it."""
-    try:
-        path.mkdir()
-    except FileExistsError:
-        return False
-    return True
-
-
-def _remove_session(path: Path) -> None:
-    """Remove a session, and nothing that isn't one. Raises UserError."""
-    from tops_kit.session.lock import FolderLock
-    from tops_kit.session.manifest import MANIFEST, WRITER_LOCK
-
-    if not path.is_dir() or path.is_symlink():
-        raise UserError(f"'{path}' is not a session: -f overwrites sessions only; use another name with -o")
-    if any(path.iterdir()):
-        if not (path / MANIFEST).is_file() and not (path / control_file.FILE).is_file():
-            raise UserError(
-                f"'{path}' is not a session: -f overwrites sessions only; use another name with -o"
-            )
-        lock = FolderLock(path / WRITER_LOCK)
-        if not lock.acquire():
-            raise UserError(f"'{path}' is being written by another process: use another name with -o")
-        lock.release()
-    shutil.rmtree(path)
 
 
 def _take_notes(folder: Path) -> list[str]:

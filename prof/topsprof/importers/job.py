@@ -16,8 +16,10 @@ from typing import Any, Final, cast
 
 from tops_kit.errors import TraceError, UserError
 from tops_kit.session import Ledger, SessionWriter
+from tops_kit.session.ledger import LedgerEntry
 from tops_kit.session.lock import is_running, locked
 from tops_kit.session.manifest import WRITER_LOCK
+from tops_kit.session.removal import remove_session
 from topsprof.importers import registry
 from topsprof.importers.base import ImportOptions, ProcessIds, Source
 from topsprof.importers.chrome_meta import integer
@@ -32,6 +34,9 @@ _RANK: Final = re.compile(
 _PID: Final = re.compile(rb'"pid"\s*:\s*"?(\d{1,18})')
 _ORIGIN: Final = re.compile(rb'"baseTimeNanoseconds"\s*:\s*"?(\d{1,19})')
 _COLLISION_STEP: Final = 1 << 32
+_NAMED_FILES: Final = 3
+_DIGITS: Final = re.compile(r"\d+")
+TABLE_FORMATS: Final = ("parquet", "csv")
 _WORKING: Final = ".importing-"
 _SUFFIXES: Final = (
     ".gz",
@@ -101,11 +106,7 @@ def _beside(target: Path, overwrite: bool) -> Iterator[Path]:
         yield folder
         try:
             if overwrite and target.exists():
-                if not (target / "session.json").exists():
-                    raise UserError(
-                        f"'{target}' is not a session: it is not overwritten; use another name with -o"
-                    )
-                shutil.rmtree(target)
+                remove_session(target)
             folder.rename(target)
         except OSError as error:
             raise UserError(f"{target}: {error.strerror or error}; use another name with -o") from error
@@ -149,7 +150,7 @@ class _SharedIds(ProcessIds):
 @dataclass
 class _File:
     path: Path
-    number: int
+    number: int  # files of one number have the same processes, and count time alike
     source: Source
     rank: int | None
     ids: ProcessIds
@@ -173,6 +174,7 @@ class _Job:
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._origin: int | None = None  # what the times of shifted files count from
+        self._failed: list[tuple[Path, UserError]] = []
         self._read = 0
         self._total = 1
 
@@ -194,11 +196,13 @@ class _Job:
 
     def _files(self) -> list[_File]:
         files: list[_File] = []
+        exports: dict[Path, int] = {}  # folder of an export of ours -> number of its first table
         for number, path in enumerate(self._paths):
             rank = rank_of(path)
-            ids = _SharedIds(self._taken, self._lock, number) if len(self._paths) > 1 else ProcessIds()
             try:
                 source = Source(path, self._progress(path))
+                if len(self._paths) > 1 and self._is_table(source):
+                    number = exports.setdefault(path.parent, number)  # noqa: PLW2901 - the first file's serves all
             except TraceError as error:
                 self._bad(path, error)
                 continue
@@ -207,6 +211,7 @@ class _Job:
                 rank = rank if stated is None else stated
                 if rank is None or rank not in self._job.ranks:
                     continue
+            ids = _SharedIds(self._taken, self._lock, number) if len(self._paths) > 1 else ProcessIds()
             files.append(_File(path, number, source, rank, ids))
         if not files:
             raise TraceError(
@@ -214,6 +219,16 @@ class _Job:
                 + ("; check --ranks" if self._job.ranks is not None else "")
             )
         return files
+
+    def _is_table(self, source: Source) -> bool:
+        """Whether a file is a table of our own export, which is a file for each table."""
+        if self._job.importer is not None:
+            return self._job.importer in TABLE_FORMATS
+        try:
+            head = source.head()
+        except TraceError:
+            return False  # told when the file is imported
+        return any(registry.load(name).detects(head, source.path) for name in TABLE_FORMATS)
 
     def _where(self) -> str:
         return str(self._paths[0]) if len(self._paths) == 1 else f"{len(self._paths)} files"
@@ -278,7 +293,7 @@ class _Job:
     def _bad(self, path: Path, error: UserError) -> None:
         if len(self._paths) == 1:
             raise error
-        self._writer.ledger.count(f"import:{path.name}", "dropped:file", 1, str(error))
+        self._failed.append((path, error))
 
     def _summarise(self, files: list[_File]) -> None:
         good = [file for file in files if file.error is None]
@@ -286,15 +301,16 @@ class _Job:
             raise TraceError(
                 f"{self._where()}: none of them could be imported; the first one: {files[0].error}"
             )
-        for file in good:
-            self._writer.ledger.merge(file.ledger)
+        self._tell_failed()
+        for entry in _merged(good, many=len(self._paths) > 1):
+            self._writer.ledger.count(entry.stream, f"{entry.kind}:{entry.code}", entry.count, entry.note)
         if len(good) == 1:
             for key, value in good[0].attributes.items():
                 self._writer.set_attribute(key, value)
             if good[0].shift_ns:
                 self._set_origin(self._origin)
             return
-        self._writer.set_attribute("traces", {file.path.name: file.attributes for file in good})
+        self._writer.set_attribute("traces", {_label(file, good): file.attributes for file in good})
         moved = sum(file.shift_ns != 0 for file in good)
         self._writer.ledger.count(
             "import:job",
@@ -303,12 +319,28 @@ class _Job:
             "these files count time from another origin: shifted to that of the first file",
         )
         self._set_origin(self._origin if moved else good[0].attributes.get("time_origin_ns"))
-        self._writer.ledger.count(
-            "import:job",
-            "unsupported:alignment",
-            len(good),
-            "each file keeps its own clock: how far they are apart is not known",
-        )
+        if len({file.number for file in good}) > 1:
+            self._writer.ledger.count(
+                "import:job",
+                "unsupported:alignment",
+                len(good),
+                "each file keeps its own clock: how far they are apart is not known",
+            )
+
+    def _tell_failed(self) -> None:
+        """Files that could not be imported: a line each, but one for more than a few with the same fault."""
+        groups: dict[str, list[tuple[Path, str]]] = {}
+        for path, error in self._failed:
+            fault = str(error).removeprefix(f"{path}: ")
+            groups.setdefault(_DIGITS.sub("0", fault), []).append((path, fault))
+        for group in groups.values():
+            if len(group) > _NAMED_FILES:
+                named = ", ".join(path.name for path, _ in group[:_NAMED_FILES])
+                note = f"{named} and {len(group) - _NAMED_FILES} more files: {group[0][1]}"
+                self._writer.ledger.count("import:job", "dropped:file", len(group), note)
+                continue
+            for path, fault in group:
+                self._writer.ledger.count(f"import:{path.name}", "dropped:file", 1, f"{path}: {fault}")
 
     def _set_origin(self, origin: int | None) -> None:
         if origin is not None:
@@ -324,6 +356,30 @@ class _Job:
                     self._job.report(self._read, self._total, path.name)
 
         return advance
+
+
+def _label(file: _File, files: list[_File]) -> str:
+    """What tells a file from the others: its name, or its path where another one has that name."""
+    same = sum(other.path.name == file.path.name for other in files)
+    return file.path.name if same == 1 else str(file.path)
+
+
+def _merged(files: list[_File], *, many: bool) -> list[LedgerEntry]:
+    """The ledgers of all files as one. With `many` the notes name the first file, and how many there are."""
+    found: dict[tuple[str, str, str], list[tuple[_File, LedgerEntry]]] = {}
+    for file in files:
+        for entry in file.ledger.entries:
+            found.setdefault((entry.stream, entry.kind, entry.code), []).append((file, entry))
+    entries: list[LedgerEntry] = []
+    for (stream, kind, code), parts in found.items():
+        file, first = parts[0]
+        note = first.note
+        if many and not first.clean:
+            others = f" and {len(parts) - 1} more files" if len(parts) > 2 else ""
+            others = " and 1 more file" if len(parts) == 2 else others
+            note = f"in {_label(file, files)}{others}" + (f": {note}" if note else "")
+        entries.append(LedgerEntry(stream, kind, code, sum(entry.count for _, entry in parts), note))
+    return entries
 
 
 def _time_origin(file: _File) -> int | None:

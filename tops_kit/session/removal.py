@@ -1,0 +1,41 @@
+"""Removing a session that shall be overwritten, without harm to one that is being written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tops_kit.errors import SessionError
+from tops_kit.session.lock import CLAIM_LOCK, FolderLock
+from tops_kit.session.manifest import CONTROL, MANIFEST, WRITER_LOCK
+
+
+def remove_session(path: Path) -> None:
+    """Remove a session, or an empty folder, and nothing else.
+
+    SessionError when it is something else, or when it is being recorded or written: whoever holds one of its
+    locks keeps it. OSError when it can't be removed.
+    """
+    if not path.is_dir() or path.is_symlink():
+        raise SessionError(
+            f"'{path}' is not a session: -f overwrites sessions only; use another name with -o"
+        )
+    if not any(path.iterdir()):
+        path.rmdir()
+        return
+    if not (path / MANIFEST).is_file() and not (path / CONTROL).is_file():
+        raise SessionError(
+            f"'{path}' is not a session: -f overwrites sessions only; use another name with -o"
+        )
+    claim, writer = FolderLock(path / CLAIM_LOCK), FolderLock(path / WRITER_LOCK)
+    try:
+        if not claim.acquire() or not writer.acquire():
+            raise SessionError(f"'{path}' is being written by another process: use another name with -o")
+        writer.release()  # who wants to write it by now, still finds the claim
+        claim.remove_folder()
+    except FileNotFoundError:
+        raise SessionError(
+            f"'{path}' is being replaced by another process: use another name with -o"
+        ) from None
+    finally:
+        writer.release()
+        claim.release()
