@@ -114,8 +114,8 @@ class LateOperators:
     def __init__(self, stacks: OperatorStacks, limit_bytes: int = HELD_BYTES) -> None:
         self._stacks = stacks
         self._limit = limit_bytes
-        self._operators: list[tuple[Int64s, Int64s, Int64s]] = []  # track, start, duration
-        self._functions: list[tuple[Int64s, Int64s, Int64s, Int32s]] = []  # ... and name
+        self._operators: list[tuple[Int32s, Int64s, Int64s]] = []  # track, start, duration
+        self._functions: list[tuple[Int32s, Int64s, Int64s, Int32s]] = []  # ... and name
         self._held: list[pa.Buffer] = []
         self._bytes = 0
         codec = "lz4" if pa.Codec.is_available("lz4") else None
