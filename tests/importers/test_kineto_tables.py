@@ -441,3 +441,96 @@ def test_names_that_say_more() -> None:
         function_of("<built-in method empty of type object at 0x7f>").name
         == "<built-in method empty of type object at 0x7f>"
     )
+
+
+class TestCallArguments:
+    """Grid, block and bytes that only the call says (AMD)."""
+
+    @staticmethod
+    def call(name: str, correlation: int, **args: Any) -> dict[str, Any]:
+        more = {"correlation": correlation, **args}
+        return {**HOST, "cat": "cuda_runtime", "name": name, "ts": correlation, "dur": 1, "args": more}
+
+    @staticmethod
+    def ran(category: str, correlation: int, **args: Any) -> dict[str, Any]:
+        more = {"device": 0, "stream": 0, "correlation": correlation, **args}
+        return {**DEVICE, "cat": category, "name": "n", "ts": 50 + correlation, "dur": 1, "args": more}
+
+    def test_kernels_and_copies_get_them(self, kineto: Import) -> None:
+        launch = {"grid": [3, 2, 1], "block": [128, 1, 1], "shared memory": 64}
+        session = kineto(
+            self.ran("kernel", 9),  # nothing says its size
+            self.call("hipLaunchKernel", 1, **launch),
+            self.call("hipMemcpyWithStream", 2, size="2560", kind="1"),
+            self.call("hipMemcpyWithStream", 3, size="many"),
+            self.ran("kernel", 1),
+            self.ran("gpu_memcpy", 2, kind="HtoD"),
+            self.ran("gpu_memcpy", 3, kind="HtoD"),
+        )
+        columns = ["correlation_id", "grid_x", "grid_y", "block_x", "shared_bytes"]
+        kernels = session.table("kernel", columns).to_pylist()
+        assert [tuple(row.values()) for row in kernels] == [(1, 3, 2, 128, 64), (9, None, None, None, None)]
+        copies = session.table("memcpy", ["correlation_id", "size_bytes", "copy_kind"]).to_pylist()
+        assert [tuple(row.values()) for row in copies] == [(2, 2560, "HtoD"), (3, None, "HtoD")]
+        # the calls keep theirs
+        args = [json.loads(text) for text in session.table("api")["args"].to_pylist()]
+        assert args == [launch, {"size": "2560", "kind": "1"}, {"size": "many"}]
+
+    def test_what_the_kernel_says_itself_counts(self, kineto: Import) -> None:
+        session = kineto(
+            self.call("hipLaunchKernel", 1, grid=[9, 9, 9]),
+            self.ran("kernel", 1, grid=[4, 1, 1]),
+            self.ran("kernel", 2),
+            self.ran("kernel", 2, grid=[5, 1, 1]),  # another one of the same graph launch
+        )
+        assert session.table("kernel")["grid_x"].to_pylist() == [4, None, 5]
+
+
+class TestDeviceAnnotations:
+    """gpu_user_annotation: ranges of the host process on a thread for each stream."""
+
+    @staticmethod
+    def seen(stream: int, ts: float, **more: Any) -> dict[str, Any]:
+        event = {**DEVICE, "tid": stream, "cat": "gpu_user_annotation", "name": "step", "ts": ts, "dur": 5}
+        return {**event, "args": {"device": 0, "stream": stream, "External id": 3}, **more}
+
+    def test_they_have_the_host_process(self, kineto: Import) -> None:
+        session = kineto(
+            self.seen(7, 1),  # before any row of the host
+            op("aten::mm", 0, 5),
+            self.seen(20, 2),
+            self.seen(7, 9),
+        )
+        rows = session.table("tx").to_pylist()
+        assert {row["process_id"] for row in rows} == {100}
+        assert {row["domain"] for row in rows} == {"gpu_user_annotation"}
+        assert json.loads(rows[0]["args"]) == {"device": 0, "stream": 7, "External id": 3}
+        names = {row["thread_id"]: row["name"] for row in session.table("thread").to_pylist()}
+        by_name: dict[str, list[int]] = {}
+        for row in sorted(rows, key=lambda row: row["start_ns"]):
+            by_name.setdefault(names[row["thread_id"]], []).append(row["start_ns"])
+        assert by_name == {
+            "device 0 stream 7 annotations": [1000, 9000],
+            "device 0 stream 20 annotations": [2000],
+        }
+        assert not {row["thread_id"] for row in rows} & {7, 20, 101}
+        assert [row["process_id"] for row in session.table("process").to_pylist()] == [100]
+
+    def test_the_thread_stays_over_an_export(self, kineto: Import) -> None:
+        thread = kineto(op("a", 0, 5), self.seen(7, 1)).table("tx")["thread_id"].to_pylist()[0]
+        again = kineto(op("a", 0, 5), self.seen(7, 1, pid=100, tid=thread))
+        assert again.table("tx")["thread_id"].to_pylist() == [thread]
+
+    def test_without_a_host_they_stay_where_they_are(self, kineto: Import) -> None:
+        assert kineto(self.seen(7, 1)).table("tx")["process_id"].to_pylist() == [0]
+
+
+def test_ends_of_flows_of_calls_that_start_nothing_are_usual(kineto: Import) -> None:
+    def flow(phase: str, ts: int, category: str) -> dict[str, Any]:
+        return {"ph": phase, "cat": category, "name": category, "id": ts, "pid": 100, "tid": 101, "ts": ts}
+
+    usual = [flow("f", 1, "ac2g"), flow("f", 2, "async_cpu_to_gpu")]
+    assert kineto(op("a", 0, 5), *usual).ledger.clean
+    session = kineto(op("a", 0, 5), *usual, flow("f", 3, "fwdbwd"), flow("s", 4, "ac2g"))
+    found = {entry.code: entry.count for entry in session.ledger.entries if not entry.clean}
+    assert found == {"flow_end_alone": 1, "flow_start_alone": 1}

@@ -69,6 +69,16 @@ class ImportOptions:
     memory_bytes: int = 1 << 30  # what this import may hold at a time
     shift_ns: int = 0  # added to the file's times: its origin minus the session's
     process_ids: ProcessIds = field(default_factory=ProcessIds)
+    categories: set[str] = field(default_factory=set)  # out: those that the files have, when some are to drop
+
+    def never_dropped(self) -> str | None:
+        """One line about categories to drop that no file has; None when there are none such."""
+        parts = {part.strip() for text in self.categories for part in text.split(",")}
+        never = sorted(self.drop - self.categories - parts)
+        if not never:
+            return None
+        have = ", ".join(sorted(self.categories)) or "no categories"
+        return f"--drop: nothing in the trace is of category {', '.join(never)}; it has {have}"
 
     def process_id(self, pid: int) -> int:
         """The session's `process_id` of the trace's `pid`. Every importer maps its pids through this."""

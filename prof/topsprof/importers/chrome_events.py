@@ -13,7 +13,8 @@ from tops_kit.errors import TraceError
 from tops_kit.session.arrays import from_list
 from topsprof.importers.base import ImportOptions, Source, Tally
 from topsprof.importers.chrome_flows import FlowEvents, FlowPool, identity_of
-from topsprof.importers.chrome_meta import KEPT_BYTES, READ_KEYS, Metadata, parse
+from topsprof.importers.chrome_meta import KEPT_BYTES, READ_KEYS, Metadata, Track, parse
+from topsprof.importers.chrome_pairs import distinct
 from topsprof.importers.chrome_profile import Place, Profiles
 from topsprof.importers.chrome_ranges import RangePool
 from topsprof.importers.chrome_rows import NAMED_BASE, Numbers, Rows
@@ -120,7 +121,7 @@ class Engine:
         self._numbers = Numbers(options, self.strings)
         self._metadata = Metadata(writer, options, tally, self._numbers)
         self._profiles = Profiles(writer, tally, self._numbers)
-        self._flows = FlowPool(writer, tally, self.strings)
+        self._flows = FlowPool(writer, tally, self.strings, kineto=flavour.kineto)
         self._slices = Slices(
             writer,
             tally,
@@ -198,6 +199,9 @@ class Engine:
         self._flows.finish(self._owners)
         self._profiles.finish(top.get("samples"), top.get("stackFrames"))
         slices.hosts |= self._profiles.processes
+        for (pid, tid), name in slices.annotated.items():
+            track = self._metadata.threads.setdefault((pid, tid), Track())
+            track.name = track.name or name
         self._metadata.finish(top, slices.hosts, slices.devices, slices.host_pid, slices.threads)
         for pid, key in self._options.process_ids.moved:
             if pid < NAMED_BASE:
@@ -230,6 +234,11 @@ class Engine:
                 for number in range(len(self._dropped), len(self.strings))
             ]
             self._dropped = np.concatenate((self._dropped, np.array(new, np.bool_)))
+            self._options.categories.update(
+                self.strings.text(number)
+                for number in distinct(batch.column("cat").astype(np.int64))
+                if number >= 0
+            )
             asked = usable & np.append(self._dropped, False)[batch.column("cat")]
             self._tally.asked("category", int(asked.sum()), "left out by --drop")
             usable &= ~asked

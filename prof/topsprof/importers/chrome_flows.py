@@ -15,6 +15,10 @@ from topsprof.importers.scan import Bools, Bytes8, Int32s, Int64s, Strings
 if TYPE_CHECKING:
     from tops_kit.session import SessionWriter
 
+LONE_ENDS = frozenset(("ac2g", "async_cpu_to_gpu"))
+"""Categories in which an end without a start is no fault: Kineto writes one for every call of the runtime,
+also for those that start nothing on a device.
+"""
 START, STEP, END = ord("s"), ord("t"), ord("f")
 _START_ROWS = 8_000_000
 
@@ -87,10 +91,13 @@ def link(events: FlowEvents) -> tuple[Int64s, Int64s, Int64s]:
 class FlowPool:
     """Collects flow events and writes them as links."""
 
-    def __init__(self, writer: SessionWriter, tally: Tally, strings: Strings) -> None:
+    def __init__(
+        self, writer: SessionWriter, tally: Tally, strings: Strings, *, kineto: bool = False
+    ) -> None:
         self._writer = writer
         self._tally = tally
         self._strings = strings
+        self._kineto = kineto
         self._parts: list[FlowEvents] = []
         self._starts: list[
             tuple[Int64s, Int64s, Int64s]
@@ -126,6 +133,7 @@ class FlowPool:
         self._tally.moved(
             "flow_ends_before_it_starts", late, "clocks of the two ends disagree; the links are kept"
         )
+        alone = self._unexpected(events, alone)
         starts = int((events.phase[alone] == START).sum())
         self._tally.unsupported("flow_start_alone", starts, "nothing to link; the slices are kept")
         self._tally.unsupported("flow_end_alone", len(alone) - starts, "nothing to link; the slices are kept")
@@ -147,6 +155,15 @@ class FlowPool:
             },
         )
         self._tally.written(len(source))
+
+    def _unexpected(self, events: FlowEvents, alone: Int64s) -> Int64s:
+        """Of the events that nothing links to those that should have been linked."""
+        if not self._kineto:
+            return alone
+        category = events.category[alone]
+        usual = [one for one in np.unique(category).tolist() if self._strings.text(one) in LONE_ENDS]
+        found: Int64s = alone[(events.phase[alone] != END) | ~np.isin(category, usual)]
+        return found
 
     def _bound(self, events: FlowEvents, target: Int64s) -> Int64s:
         """When each link arrives: at the event, or at the begin of the next slice of the thread where it

@@ -15,6 +15,12 @@ from topsprof.importers.chrome_flows import identity_of
 from topsprof.importers.chrome_pairs import distinct, track_numbers
 from topsprof.importers.chrome_rows import Numbers, Rows
 from topsprof.importers.chrome_steps import StepWindow
+from topsprof.importers.kineto_annotations import (
+    ANNOTATION,
+    annotation_place,
+    annotation_thread_name,
+    annotation_threads,
+)
 from topsprof.importers.kineto_stacks import LateOperators, OperatorStacks
 from topsprof.importers.kineto_tables import (
     DEVICE_TABLES,
@@ -31,8 +37,22 @@ from topsprof.importers.scan import ABSENT, GIVEN, Batch, Bools, Int32s, Int64s,
 if TYPE_CHECKING:
     from tops_kit.session import SessionWriter
 
-_TABLES: Final = ("tx", "op", "api", "kernel", "memcpy", "memset", "sync", "python", "overhead", "step")
+_TABLES: Final = (
+    "tx",
+    "op",
+    "api",
+    "kernel",
+    "memcpy",
+    "memset",
+    "sync",
+    "python",
+    "overhead",
+    "step",
+    ANNOTATION,
+)
 _STEP: Final = _TABLES.index("step")
+_TX: Final = _TABLES.index("tx")
+_ANNOTATION: Final = _TABLES.index(ANNOTATION)
 _OP: Final = _TABLES.index("op")
 _PYTHON: Final = _TABLES.index("python")
 _PENDING_ROWS: Final = 1 << 20
@@ -82,6 +102,7 @@ class Slices:
         self.hosts: set[int] = set()  # pids with host rows
         self.threads: set[tuple[int, int]] = set()
         self.devices: set[tuple[int, int, int]] = set()  # pid, device, stream of device rows
+        self.annotated: dict[tuple[int, int], str] = {}  # (pid, tid) -> name of threads of annotations
 
     def host_keys(self, pid: Int64s, tid: Int64s | None) -> Int64s:
         """The process_id of each pid, which from now on counts as a process with rows."""
@@ -104,6 +125,7 @@ class Slices:
             device = np.append(self._device_annotation, False)[batch.column("cat")[at]]
             number = np.append(self._step, -1)[batch.column("name")[at]]
             classes = np.where((number >= 0) & ~device & np.isin(classes, _STEPPABLE), _STEP, classes)
+            classes = np.where(device & (classes == _TX), _ANNOTATION, classes)
         events = _Events(batch, pid, tid, duration)
         paths = self._paths(events, at, classes)
         for index in np.flatnonzero(np.bincount(classes, minlength=len(_TABLES))).tolist():
@@ -113,7 +135,7 @@ class Slices:
                 rows = self._inside(table, batch, rows)
             if not len(rows):
                 continue
-            if table in DEVICE_TABLES:
+            if table in DEVICE_TABLES or table == ANNOTATION:
                 self._device(table, Rows(batch, rows, self._strings), events)
             else:
                 self._host(table, Rows(batch, rows, self._strings), events, paths)
@@ -263,11 +285,15 @@ class Slices:
             self._append("op", columns, rows)
 
     def _place(self, rows: Rows, pids: Int64s, tids: Int64s) -> Columns:
-        """Process and thread; a slice that our export moved away from others gets its own thread back."""
-        if OWN_THREAD in self._keys:
-            thread, there = rows.integers_there(OWN_THREAD)
-            tids = np.where(there, thread, tids)
+        tids = self._threads(rows, tids)
         return {"process_id": self.host_keys(pids, tids), "thread_id": tids}
+
+    def _threads(self, rows: Rows, tids: Int64s) -> Int64s:
+        """Threads; a slice that our export moved away from others gets its own thread back."""
+        if OWN_THREAD not in self._keys:
+            return tids
+        thread, there = rows.integers_there(OWN_THREAD)
+        return np.where(there, thread, tids)
 
     def _nested(self, start: Int64s, duration: Int64s, pid: Int64s, tid: Int64s) -> Int64s:
         """Durations with what rounding made overlap trimmed (not under --on-error strict)."""
@@ -301,6 +327,9 @@ class Slices:
 
     def _write_device(self, table: str, rows: Rows, events: _Events) -> None:
         """Device rows belong to the host process of the file; without one, to what the trace says."""
+        if table == ANNOTATION:
+            self._write_annotations(rows, events)
+            return
         pids = events.pid[rows.at]
         host = self.host_pid
         columns = {
@@ -324,6 +353,31 @@ class Slices:
         self.devices.update((int(p), int(d), int(s)) for p, d, s in places.T if d >= 0)
         columns["args"] = rows.args(self._keys)
         self._append(table, columns, len(rows))
+
+    def _write_annotations(self, rows: Rows, events: _Events) -> None:
+        """Ranges of the host as the device saw them: ranges of the host process too, on a thread of their own
+        for each stream, as several streams can be in the same range at a time.
+        """
+        pids, tids = events.pid[rows.at], self._threads(rows, events.tid[rows.at])
+        device, stream = annotation_place(rows, pids, tids)
+        owners = pids if self.host_pid is None else np.full(len(rows), self.host_pid)
+        threads = annotation_threads(tids, device, stream)
+        for pid, number, d, s in _places(owners, threads, device, stream).T.tolist():
+            self.annotated.setdefault((pid, number), annotation_thread_name(d, s))
+        columns: dict[str, Any] = {
+            "start_ns": rows.column("ts"),
+            "duration_ns": events.duration[rows.at],
+            "name": self._strings.names(rows.column("name"), ""),
+            "process_id": self.host_keys(owners, threads),
+            "thread_id": threads,
+            "domain": self._category(rows, ""),
+            "style": "PushPop",
+            "task_id": 0,
+        }
+        track = track_numbers(owners, threads)
+        self._overlapping(nest(track, columns["start_ns"], columns["duration_ns"], trim=False))
+        columns["args"] = rows.args(self._keys)
+        self._append("tx", columns, len(rows))
 
     def _append(self, table: str, columns: dict[str, Any], rows: int) -> None:
         self._writer.append(

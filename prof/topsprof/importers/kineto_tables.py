@@ -26,6 +26,7 @@ from topsprof.importers.device_names import (
     plain_collective,
     short_kernel_name,
 )
+from topsprof.importers.kineto_calls import copied_bytes, launched_with, shared_bytes
 
 KEYS: Final[dict[str, str]] = {
     "tops thread": "i",
@@ -44,6 +45,7 @@ KEYS: Final[dict[str, str]] = {
     "graph node id": "i",
     "graph id": "i",
     "kind": "s",
+    "size": "s",
     "value": "i",
     "cuda_sync_kind": "s",
     "return value": "i",
@@ -205,7 +207,7 @@ def kernel(rows: Rows, category: Callable[[Rows], Any]) -> Columns:
     """Kernels, collectives among them."""
     del category
     full = rows.column("name")
-    grid, block = rows.triples("grid"), rows.triples("block")
+    grid, block = launched_with(rows, "grid"), launched_with(rows, "block")
     return {
         "name": rows.mapped(full, short_kernel_name),
         "full_name": rows.strings.names(full),
@@ -218,7 +220,7 @@ def kernel(rows: Rows, category: Callable[[Rows], Any]) -> Columns:
         "block_z": block[2],
         "graph_node_id": rows.integers("graph node id"),
         "registers": rows.integers("registers per thread"),
-        "shared_bytes": rows.integers("shared memory"),
+        "shared_bytes": shared_bytes(rows),
         "occupancy": rows.floats("est. achieved occupancy %"),
         **_collective(rows),
     }
@@ -262,7 +264,7 @@ def memcpy(rows: Rows, category: Callable[[Rows], Any]) -> Columns:
         "copy_kind": named if named is not None else kind,
         "src_kind": rows.mapped(name, lambda text: copy_of(text).source),
         "dst_kind": rows.mapped(name, lambda text: copy_of(text).target),
-        "size_bytes": rows.integers("bytes"),
+        "size_bytes": copied_bytes(rows),
         "graph_node_id": rows.integers("graph node id"),
     }
 
