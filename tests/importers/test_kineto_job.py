@@ -105,6 +105,49 @@ def test_a_bad_file_is_one_line_of_the_ledger(folder: Path) -> None:
         job(folder, options=ImportOptions(on_error="strict"))
 
 
+def test_many_files_that_are_no_traces_are_one_line(folder: Path) -> None:
+    (folder / "a.json").write_bytes(trace(0))
+    for number in range(9):
+        (folder / f"note{number}.md").write_bytes(b"# not a trace")
+    (folder / "z.json.gz").write_bytes(b"\x1f\x8b\x08broken")
+    session = job(folder)
+    entries = [entry for entry in session.ledger.entries if entry.code == "file"]
+    assert [(entry.stream, entry.count) for entry in entries] == [("import:job", 9), ("import:z.json.gz", 1)]
+    assert entries[0].note.startswith("note0.md, note1.md, note2.md and 6 more files: ")
+    assert "\n" not in entries[0].line
+
+
+def test_lines_of_several_files_name_the_file(folder: Path) -> None:
+    for number in range(3):
+        (folder / f"t{number}.json").write_bytes(trace(number))
+    session = job(folder)
+    notes = [e.note for e in session.ledger.entries if e.code == "process_number_taken"]
+    assert notes == [
+        f"in t1.json and 1 more file: process 500 of this file is {500 + (1 << 32)} in the session"
+    ]
+    (folder / "t1.json").write_bytes(trace(1)[:-60])
+    (broken,) = [e for e in job(folder).ledger.entries if e.code == "truncated_event"]
+    assert broken.note.startswith("in t1.json: first at byte ")
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_tables_of_one_export_share_their_clock_and_processes(
+    folder: Path, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    (folder / "a.json").write_bytes(trace(0))
+    session = job(folder)
+    tables = folder.parent / "tables"
+    assert cli.main(["export", str(session.path), "-t", kind, "-o", str(tables)]) == 0
+    capsys.readouterr()
+    assert cli.main(["import", str(tables), "-o", str(folder.parent / "again"), "-q"]) == 0
+    assert capsys.readouterr().err == ""
+    again = Session.open(folder.parent / "again.topsprof")
+    assert again.ledger.clean
+    assert set(again.table("op")["process_id"].to_pylist()) == {500}
+    assert set(again.table("kernel")["process_id"].to_pylist()) == {500}
+    assert [row["process_id"] for row in again.table("process").to_pylist()] == [500]
+
+
 def test_14_clocks_of_different_origins_are_brought_together(folder: Path) -> None:
     (folder / "a.json").write_bytes(trace(0, base=1_000_000_000))
     (folder / "b.json").write_bytes(trace(1, pid=600, base=1_000_005_000))
@@ -159,6 +202,19 @@ class TestCommand:
         assert cli.main(["import", "traces/step42.json", "-f"]) == 0
         assert cli.main(["import", "traces", "-o", "job"]) == 0
         assert Session.open("job.topsprof").tables()["kernel"] == 2
+
+    def test_a_category_to_drop_that_never_occurs(
+        self, folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        (folder / "a.json").write_bytes(trace(0))
+        words = ["import", str(folder / "a.json"), "-q", "-f", "-o", str(folder.parent / "x"), "--drop"]
+        assert cli.main([*words, "cpuop,kernel"]) == 0
+        (line, _) = capsys.readouterr().err.splitlines()
+        assert line.endswith(
+            "nothing in the trace is of category cpuop; it has cpu_op, kernel, python_function"
+        )
+        assert cli.main([*words, "kernel"]) == 0
+        assert "nothing in the trace" not in capsys.readouterr().err
 
     @pytest.mark.parametrize(
         "words",

@@ -98,6 +98,9 @@ def run(args: argparse.Namespace) -> int:
                 report=progress.update,
             ),
         )
+    never = options.never_dropped()
+    if never:
+        terminal.warn(never)
     for line in ledger.lines():
         terminal.warn(line)
     if not args.quiet:
