@@ -52,6 +52,7 @@ class Control:
     shutdown_request = _field(
         "shutdown_request", "1: a captured range ended and the session shall be shut down"
     )
+    lost_processes = _field("lost_processes", "processes that could not make their files")
 
     def __init__(self, path: Path, memory: mmap.mmap) -> None:
         self.path = path

@@ -130,6 +130,13 @@ def _close(collector: Collector, status: str) -> None:
                 writer.append(table, columns, len(columns["process_id"]))
     for stream, what, count, text in collector.state.notes:
         writer.ledger.count(stream, what, count, text)
+    writer.ledger.count(
+        "collector",
+        "dropped:process_without_files",
+        collector.control.lost_processes,
+        note="processes that could not make files in the session folder (other user, full disk, limits): "
+        "none of what they recorded is here",
+    )
     for row in collector.processes.rows.values():
         _count(collector, row)
     writer.set_attribute("clock", collector.clock.to_json())

@@ -34,12 +34,12 @@ BACKEND_C, BACKEND_TWIN, BACKEND_HEADER = 1, 2, 3
 ENTRY_NAME, ENTRY_DOMAIN, ENTRY_CATEGORY, ENTRY_ATTR, ENTRY_THREAD, ENTRY_COUNTER, ENTRY_PROCESS = range(1, 8)
 
 CONTROL_MAGIC = b"TOPSCTL1"
-CONTROL_FORMAT = "<8s5IIQQQ4I512s256s1024s1024s"
+CONTROL_FORMAT = "<8s5IIQQQ4I512s256s1024s1024sI4x"
 CONTROL_FIELDS = [
     "magic", "layout_version", "policy", "recording", "clock", "ring_initial_bytes", "ring_max_records",
     "process_max_bytes", "heartbeat_ns", "collector_pid", "capture_end", "capture_repeats",
     "capture_count", "shutdown_request", "capture_name", "capture_domain", "domain_include",
-    "domain_exclude",
+    "domain_exclude", "lost_processes",
 ]  # fmt: skip
 CONTROL_BYTES = PAGE
 
@@ -153,6 +153,7 @@ def control_bytes(
         capture_domain.encode()[:255],
         listed(domain_include),
         listed(domain_exclude),
+        0,
     )
     return body.ljust(CONTROL_BYTES, b"\0")
 

@@ -607,5 +607,6 @@ def _after_fork() -> None:
     try:
         _current.process = Process(parent.folder, memory=parent.memory, parent=parent)
     except (OSError, ValueError, MemoryError):
+        parent.lose_process()
         _current.process = None
     _current.follow()

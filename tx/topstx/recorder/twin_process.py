@@ -69,13 +69,18 @@ class Process:
         self._include = _listed(control["domain_include"])
         self._exclude = _listed(control["domain_exclude"])
         self.serial = int.from_bytes(os.urandom(8), "little") or 1
-        self.names_file: NamesFile = NamesFile(
-            self.memory,
-            folder,
-            self.serial,
-            parent=parent.names_file if parent is not None else None,
-            parent_pid=os.getppid(),
-        )
+        try:
+            self.names_file: NamesFile = NamesFile(
+                self.memory,
+                folder,
+                self.serial,
+                parent=parent.names_file if parent is not None else None,
+                parent_pid=os.getppid(),
+            )
+        except OSError:
+            if parent is None:
+                self.lose_process()
+            raise
         # Ids are good in a fork child as well: its file goes on where the parent's stopped. What the parent
         # had in memory is the child's own by now.
         self.names: dict[object, int] = parent.names if parent is not None else {}
@@ -106,6 +111,10 @@ class Process:
         if magic != layout.CONTROL_MAGIC or version != layout.LAYOUT_VERSION:
             raise ValueError("not the control file of a recording, or of another version")
         return mapping
+
+    def lose_process(self) -> None:
+        """Count a fork child that could not make its files; nothing else tells the collector of it."""
+        self._ints[_CONTROL["lost_processes"] // 4] += 1
 
     # -- facts of the control file --------------------------------------------------------------------------
 

@@ -32,6 +32,11 @@ TOPSTXI_SLOW int topstxi_names_create(void) {
     return 1;
 }
 
+/* This process has no files: the collector can't know of it but by this count. */
+static inline void topstxi_lost_process(topstx_control *control) {
+    __atomic_fetch_add(&control->lost_processes, 1, __ATOMIC_RELAXED);
+}
+
 /* Let go of all rings; `state` is what their files become (fork children leave the parent's files alone). */
 TOPSTXI_SLOW void topstxi_leave_rings(int retire) {
     topstxi_process *p = &topstxi_state;
@@ -120,7 +125,10 @@ static void topstxi_reincarnate(void) {
     if (p->forked) {
         p->forked = 0;
         p->serial = topstxi_random_serial();
-        if (!topstxi_names_create()) __atomic_store_n(&topstxi_switch, &topstxi_never, __ATOMIC_RELEASE);
+        if (!topstxi_names_create()) {
+            topstxi_lost_process(p->control);
+            __atomic_store_n(&topstxi_switch, &topstxi_never, __ATOMIC_RELEASE);
+        }
     }
     pthread_mutex_unlock(&p->lock);
 }
@@ -222,6 +230,7 @@ TOPSTXI_SLOW int topstxi_attach(const char *folder) {
     p->epoch++;
     p->name_epoch++;
     made = p->registered && topstxi_names_create();
+    if (!made) topstxi_lost_process(control);
     pthread_mutex_unlock(&p->lock);
     if (!made) {
         topstxi_detach();

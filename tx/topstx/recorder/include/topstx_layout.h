@@ -54,6 +54,8 @@ typedef struct topstx_control {     /* 4096 bytes, mapped shared by every proces
     char capture_domain[256];       /* empty: the default domain */
     char domain_include[1024];      /* NUL-separated names, ended by an empty one; empty: all */
     char domain_exclude[1024];
+    uint32_t lost_processes;        /* processes that could not make their files (rights, disk, limits): nobody knows what they would have recorded; atomic */
+    uint32_t pad0;
 } topstx_control;
 
 /* ---- rings -------------------------------------------------------------------------------------------------------- */
