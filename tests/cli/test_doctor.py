@@ -29,3 +29,4 @@ def test_json_shadowed_commands_and_the_twin(cli: Any, tmp_path: Path) -> None:
     assert {"topsprof", "efsmi"} <= shadowed
     checks = {check["name"]: check for check in report["checks"]}
     assert checks["recorder"]["state"] == "note" and "TOPSKIT_PURE" in checks["recorder"]["value"]
+    assert "TOPSKIT_PURE" in checks["trace JSON"]["value"]

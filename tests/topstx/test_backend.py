@@ -9,12 +9,24 @@ import topstx.recorder
 from topstx._backend import choose
 
 
-def test_an_extension_of_older_sources_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+class _OfOtherLayout:
+    """Has every name, and another number than the sources."""
+
+    INTERFACE = 0
+
+    def __getattr__(self, name: str) -> object:
+        return object()
+
+
+@pytest.mark.parametrize("extension", [SimpleNamespace(NAME="c"), _OfOtherLayout()])
+def test_an_extension_of_older_sources_is_not_taken(
+    extension: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("TOPSKIT_PURE", "TOPSKIT_REQUIRE_C", "TOPSTX_DISABLE"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(topstx.recorder, "_crec", SimpleNamespace(NAME="c"), raising=False)
+    monkeypatch.setattr(topstx.recorder, "_crec", extension, raising=False)
     backend, reason = choose()
     assert backend.NAME == "twin" and "pip install" in reason
     monkeypatch.setenv("TOPSKIT_REQUIRE_C", "1")
-    with pytest.raises(ImportError, match="older version"):
+    with pytest.raises(ImportError, match="other sources"):
         choose()

@@ -230,7 +230,7 @@ def test_environment_names_library_and_session(monkeypatch: pytest.MonkeyPatch, 
 def test_library_path_finds_any_build(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(nvtx_injection, "_HERE", tmp_path)
     assert nvtx_injection.library_path() is None
-    (tmp_path / "_nvtx.cpython-311-x86_64-linux-gnu.so").touch()
+    (tmp_path / "_nvtx.cpython-311-x86_64-linux-gnu.so").write_bytes(nvtx_injection._STAMP)
     assert nvtx_injection.library_path() == str(tmp_path / "_nvtx.cpython-311-x86_64-linux-gnu.so")
 
 

@@ -9,6 +9,10 @@
 #include <string.h>
 #include "topstx_layout.h"
 
+/* The Python side repeats this number (backend.py). Raise both when a name, an argument, a result or a layout changes
+ * on which the two rely: an extension built from other sources is then not used. */
+#define INTERFACE 1
+
 /* Layout of a journal file: see journal.py. */
 #define JOURNAL_USED 24
 #define JOURNAL_BLOCKS 4096
@@ -538,4 +542,8 @@ static PyMethodDef methods[] = {
 
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_drain", "The collector's loops over records.", 0, methods, NULL, NULL, NULL, NULL};
 
-PyMODINIT_FUNC PyInit__drain(void) { return PyModule_Create(&definition); }
+PyMODINIT_FUNC PyInit__drain(void) {
+    PyObject *made = PyModule_Create(&definition);
+    if (made && PyModule_AddIntConstant(made, "INTERFACE", INTERFACE) < 0) Py_CLEAR(made);
+    return made;
+}

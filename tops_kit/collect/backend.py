@@ -4,10 +4,12 @@ tests.
 
 from __future__ import annotations
 
-import os
 from typing import Protocol, cast
 
+from tops_kit import extension
 from tops_kit.collect.arrays import Array, Buffer
+
+_INTERFACE = 1  # of _drain.c, which says when to raise it
 
 
 class Loops(Protocol):
@@ -77,15 +79,14 @@ def load(pure: bool | None = None) -> tuple[Loops, str]:
     """The loops to use and their name, "C" or "twin". `pure` forces the twin; None: as the environment
     (TOPSKIT_PURE) says.
     """
-    if pure is None:
-        pure = os.environ.get("TOPSKIT_PURE", "") not in {"", "0"}
-    if not pure:
-        try:
-            from tops_kit.collect import _drain  # type: ignore[attr-defined]
-        except ImportError:
-            pass  # not built on this machine; the twin does the same, slower
-        else:
-            return cast(Loops, _drain), "C"
+    module, _ = extension.load("tops_kit.collect._drain", _INTERFACE, pure=pure)
+    if module is not None:
+        return cast(Loops, module), "C"
     from tops_kit.collect import drain
 
     return cast(Loops, drain), "twin"
+
+
+def problem() -> str:
+    """Why the loops are not those in C; "" when they are."""
+    return extension.load("tops_kit.collect._drain", _INTERFACE)[1]

@@ -10,6 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The Python side repeats this number (backend.py). Raise both when a name, an argument, a result or a layout changes
+ * on which the two rely: an extension built from other sources is then not used. */
+#define INTERFACE 1
+
 /* ---- buffers ---------------------------------------------------------------------------------------------------- */
 
 /* Whether a buffer holds n items of `size` bytes; sets ValueError if not. */
@@ -581,8 +585,12 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+static int module_exec(PyObject *made) { return PyModule_AddIntConstant(made, "INTERFACE", INTERFACE); }
+
+static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, module_exec}, {0, NULL}};
+
 static struct PyModuleDef module = {
-    PyModuleDef_HEAD_INIT, "tops_kit.session._lanes", "Lanes, pyramids and groups of a segment's rows.", 0, methods, NULL, NULL, NULL, NULL,
+    PyModuleDef_HEAD_INIT, "tops_kit.session._lanes", "Lanes, pyramids and groups of a segment's rows.", 0, methods, module_slots, NULL, NULL, NULL,
 };
 
 PyMODINIT_FUNC PyInit__lanes(void)

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import importlib
-import os
 from typing import Any
 
+from tops_kit import extension
 from tops_kit.session import _lanes_py
+
+_INTERFACE = 1  # of _lanes.c, which says when to raise it
 
 
 def backend() -> Any:
     """The module `_lanes`, or `_lanes_py` without it, or with TOPSKIT_PURE=1 in the environment."""
-    if os.environ.get("TOPSKIT_PURE") == "1":
-        return _lanes_py
-    try:
-        return importlib.import_module("tops_kit.session._lanes")
-    except ImportError:
-        return _lanes_py
+    return extension.load("tops_kit.session._lanes", _INTERFACE)[0] or _lanes_py
+
+
+def problem() -> str:
+    """Why the passes are not those in C; "" when they are."""
+    return extension.load("tops_kit.session._lanes", _INTERFACE)[1]
 
 
 def backend_name() -> str:

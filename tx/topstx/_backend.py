@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from topstx.recorder.interface import Backend
 
 
+_INTERFACE = 1  # of _crec.c, which says when to raise it
 # What this version calls. An extension that was built of older sources (a checkout moved on, and was not
 # installed again) lacks the newest of it.
 _CALLED = (
@@ -48,10 +49,9 @@ def choose() -> tuple[Backend, str]:
         try:
             from topstx.recorder import _crec
 
-            if any(not hasattr(_crec, name) for name in _CALLED):
-                raise ImportError(
-                    "the C extension is of an older version: install again, e.g. pip install -e ."
-                )
+            stamp = getattr(_crec, "INTERFACE", 0)
+            if stamp != _INTERFACE or any(not hasattr(_crec, name) for name in _CALLED):
+                raise ImportError("_crec was built from other sources: pip install -e . again")
             c: Backend = _crec
             if disabled:
                 _crec.disable()  # its no-ops are quicker than any in Python
@@ -59,7 +59,8 @@ def choose() -> tuple[Backend, str]:
         except ImportError as error:
             if flag("TOPSKIT_REQUIRE_C"):
                 raise
-            reason = str(error)
+            missing = error.name == "topstx.recorder"  # from which it can't be imported
+            reason = "not built: no C compiler when this was installed" if missing else str(error)
     if disabled:
         return _off("TOPSTX_DISABLE is set", told=False)
     if "subinterpreter" in reason:

@@ -78,20 +78,40 @@ def recorder() -> Iterator[Check]:
     import topstx
     from topstx import _backend
 
-    from tops_kit.collect import backend
-
     name = topstx.backend()
     reason = _backend.choose()[1]
     texts = {"c": "C extension", "twin": f"Python twin, slower ({reason})", "off": f"off ({reason})"}
     yield Check("recorder", "recorder", texts.get(name, name), {"c": GOOD, "off": BROKEN}.get(name, NOTE))
-    loops = backend.load()[1]
-    yield Check("recorder", "collector", loops, GOOD if loops == "C" else NOTE)
+    yield from _parts()
     yield _compiler()
     folder = extensions.cache_folder()
     yield Check("recorder", "built for others", ", ".join(_built(folder)) or f"none yet ({folder})")
     for failed in sorted(folder.glob("*.failed")):
         text = failed.read_text(encoding="utf-8", errors="replace")
         yield Check("recorder", failed.name, f"{text}; remove {failed} to try again", NOTE)
+
+
+def _parts() -> Iterator[Check]:
+    """What else is in C, and why where it isn't."""
+    from topstx import nvtx_injection
+
+    from tops_kit.collect import backend as collector
+    from tops_kit.session import backend as session
+    from topsprof.exporters import assemble
+    from topsprof.importers import scan, wire
+
+    for name, problem in (
+        ("collector", collector.problem()),
+        ("session's sorting", session.problem()),
+        ("trace JSON", scan.problem()),
+        ("protobuf", wire.problem()),
+        ("export", assemble.problem()),
+    ):
+        text = f"Python twin, slower ({problem})" if problem else "C"
+        yield Check("recorder", name, text, NOTE if problem else GOOD)
+    problem = nvtx_injection.problem()
+    text = f"not recorded: {problem}" if problem else "recorded"
+    yield Check("recorder", "calls of NVTX", text, NOTE if problem else GOOD)
 
 
 def _built(folder: Path) -> list[str]:

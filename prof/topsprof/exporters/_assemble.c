@@ -24,6 +24,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The Python side repeats this number (assemble.py). Raise both when a name, an argument, a result or a layout changes
+ * on which the two rely: an extension built from other sources is then not used. */
+#define INTERFACE 1
+
 enum { CONSTANT, VARINT, FIXED, BYTES, SIZED, WRAPPED_VARINT, WRAPPED_FIXED, WRAPPED_SIZED, INTEGER, MICROS, KINDS };
 
 typedef struct {
@@ -241,4 +245,8 @@ static PyMethodDef methods[] = {
 static struct PyModuleDef module = {
     PyModuleDef_HEAD_INIT, "_assemble", "Rows of bytes from columns.", 0, methods, NULL, NULL, NULL, NULL};
 
-PyMODINIT_FUNC PyInit__assemble(void) { return PyModule_Create(&module); }
+PyMODINIT_FUNC PyInit__assemble(void) {
+    PyObject *made = PyModule_Create(&module);
+    if (made && PyModule_AddIntConstant(made, "INTERFACE", INTERFACE) < 0) Py_CLEAR(made);
+    return made;
+}

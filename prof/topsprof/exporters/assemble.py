@@ -6,8 +6,6 @@ writes them; the numpy twin in this file scatters piece by piece. Both give the 
 
 from __future__ import annotations
 
-import importlib
-import os
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
@@ -15,6 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
+from tops_kit.extension import load as load_extension
 
 Int64s = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
@@ -178,13 +178,16 @@ def assemble(rows: int, pieces: list[Piece]) -> Rows:
     return _rows(np.frombuffer(data, np.uint8), np.frombuffer(ends, np.int64))
 
 
+_INTERFACE = 1  # of _assemble.c, which says when to raise it
+
+
 def _extension() -> ModuleType | None:
-    if os.environ.get("TOPSKIT_PURE") == "1":
-        return None
-    try:
-        return importlib.import_module("topsprof.exporters._assemble")
-    except ImportError:
-        return None
+    return load_extension("topsprof.exporters._assemble", _INTERFACE)[0]
+
+
+def problem() -> str:
+    """Why _assemble is not used; "" when it is."""
+    return load_extension("topsprof.exporters._assemble", _INTERFACE)[1]
 
 
 def _plain(array: npt.NDArray[Any] | None) -> npt.NDArray[Any] | None:

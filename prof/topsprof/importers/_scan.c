@@ -12,6 +12,10 @@
 #include "scan_file.h"
 #include "scan_stacks.h"
 
+/* The Python side repeats this number (scan.py). Raise both when a name, an argument, a result or a layout changes
+ * on which the two rely: an extension built from other sources is then not used. */
+#define INTERFACE 1
+
 static int enter(Scanner *s) {
     if (s->busy) {
         PyErr_SetString(PyExc_RuntimeError, "the scanner is in use by another thread");
@@ -282,7 +286,7 @@ static int module_exec(PyObject *module) {
     if (r || !(type = PyType_FromSpec(&STACKS_SPEC))) return -1;
     r = PyModule_AddObjectRef(module, "Stacks", type);
     Py_DECREF(type);
-    return r;
+    return r ? r : PyModule_AddIntConstant(module, "INTERFACE", INTERFACE);
 }
 static PyModuleDef_Slot MODULE_SLOTS[] = {{Py_mod_exec, module_exec}, {0, NULL}};
 static PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "_scan", NULL, 0, MODULE_METHODS, MODULE_SLOTS, NULL, NULL, NULL};

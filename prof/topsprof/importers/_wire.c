@@ -20,6 +20,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The Python side repeats this number (wire.py). Raise both when a name, an argument, a result or a layout changes
+ * on which the two rely: an extension built from other sources is then not used. */
+#define INTERFACE 1
+
 static int read_varint(const uint8_t *data, int64_t *at, int64_t end, uint64_t *out) {
     uint64_t value = 0;
     int64_t i = *at;
@@ -250,4 +254,8 @@ static PyMethodDef methods[] = {
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_wire", "Scanner of the protobuf wire format.", 0, methods, NULL,
                                     NULL, NULL, NULL};
 
-PyMODINIT_FUNC PyInit__wire(void) { return PyModule_Create(&module); }
+PyMODINIT_FUNC PyInit__wire(void) {
+    PyObject *made = PyModule_Create(&module);
+    if (made && PyModule_AddIntConstant(made, "INTERFACE", INTERFACE) < 0) Py_CLEAR(made);
+    return made;
+}

@@ -7,7 +7,6 @@ of names hold its ids (-1: none).
 from __future__ import annotations
 
 import importlib
-import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, Protocol, cast
@@ -16,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tops_kit.extension import load as load_extension
 from tops_kit.session.arrays import from_list, from_numpy
 from topsprof.importers.source import Source
 
@@ -70,9 +70,7 @@ class Scanner(Protocol):
     def issues(self) -> list[tuple[str, int, int]]: ...
 
 
-def pure() -> bool:
-    """Whether the environment forces the Python twins."""
-    return os.environ.get("TOPSKIT_PURE", "") not in ("", "0")
+_INTERFACE = 1  # of _scan.c, which says when to raise it
 
 
 def _backend() -> Any:
@@ -80,14 +78,13 @@ def _backend() -> Any:
 
     Raises ImportError without the C module under TOPSKIT_REQUIRE_C.
     """
-    if not pure():
-        try:
-            return importlib.import_module("topsprof.importers._scan")
-        except ImportError:
-            if os.environ.get("TOPSKIT_REQUIRE_C", "") not in ("", "0"):
-                raise
-            # no compiler when this was installed: the twin does the same, slower
-    return importlib.import_module("topsprof.importers.scan_twin")
+    module = load_extension("topsprof.importers._scan", _INTERFACE)[0]
+    return module or importlib.import_module("topsprof.importers.scan_twin")
+
+
+def problem() -> str:
+    """Why the scanner is not the one in C; "" when it is."""
+    return load_extension("topsprof.importers._scan", _INTERFACE)[1]
 
 
 def scanner_class() -> type[Scanner]:

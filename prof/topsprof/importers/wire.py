@@ -6,8 +6,6 @@ each at a time. Both give the same columns. What a field means is the caller's b
 
 from __future__ import annotations
 
-import importlib
-import os
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -15,6 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
+from tops_kit.extension import load as load_extension
 
 Int64s = npt.NDArray[np.int64]
 Uint64s = npt.NDArray[np.uint64]
@@ -24,13 +24,16 @@ VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
 _KNOWN_WIRES = (VARINT, FIXED64, LENGTH, FIXED32)
 
 
+_INTERFACE = 1  # of _wire.c, which says when to raise it
+
+
 def _extension() -> ModuleType | None:
-    if os.environ.get("TOPSKIT_PURE") == "1":
-        return None
-    try:
-        return importlib.import_module("topsprof.importers._wire")
-    except ImportError:
-        return None
+    return load_extension("topsprof.importers._wire", _INTERFACE)[0]
+
+
+def problem() -> str:
+    """Why _wire is not used; "" when it is."""
+    return load_extension("topsprof.importers._wire", _INTERFACE)[1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,24 @@ VARIABLE = "NVTX_INJECTION64_PATH"
 _HERE = Path(__file__).resolve().parent
 
 
+_STAMP = b"topstx _nvtx interface 1;"  # in the library's file; _nvtx.c says when to raise the number
+
+
 def library_path() -> str | None:
-    """The library's absolute path, or None where it was not built. It needs no Python: any build serves."""
-    return next((str(path) for path in sorted(_HERE.glob("_nvtx.*so"))), None)
+    """The library's absolute path, or None where it was not built, or from other sources than lie here.
+
+    It needs no Python: any build serves.
+    """
+    return next((str(path) for path in sorted(_HERE.glob("_nvtx.*so")) if _STAMP in path.read_bytes()), None)
+
+
+def problem() -> str:
+    """Why there is no library; "" when there is."""
+    if library_path() is not None:
+        return ""
+    if any(_HERE.glob("_nvtx.*so")):
+        return "_nvtx was built from other sources: pip install -e . again"
+    return "not built: no C compiler when this was installed"
 
 
 def environment(session: str | Path, base: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -29,6 +29,10 @@ PyMODINIT_FUNC PyInit__crec(void) {
 #include "crec_domain.h"
 #include "crec_annotate.h"
 
+/* The Python side repeats this number (topstx/_backend.py). Raise both when a name, an argument, a result or a layout changes
+ * on which the two rely: an extension built from other sources is then not used. */
+#define INTERFACE 1
+
 /* ---- the module's functions --------------------------------------------------------------------------------------------- */
 
 static PyObject *push_range(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *kwnames) {
@@ -253,6 +257,7 @@ static int module_exec(PyObject *module) {
     if (PyModule_AddObjectRef(module, "annotate", (PyObject *)&annotate_type) < 0) return -1;
     if (PyModule_AddObjectRef(module, "Domain", (PyObject *)&domain_type) < 0) return -1;
     if (PyModule_AddObjectRef(module, "Counter", (PyObject *)&counter_type) < 0) return -1;
+    if (PyModule_AddIntConstant(module, "INTERFACE", INTERFACE) < 0) return -1;
     return PyModule_AddStringConstant(module, "NAME", "c");
 }
 

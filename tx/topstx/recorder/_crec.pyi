@@ -5,6 +5,7 @@ from topstx.recorder.interface import Counter as CounterType
 from topstx.recorder.interface import Domain as DomainType
 
 NAME: str
+INTERFACE: int
 annotate: type[Annotate]
 Domain: type[DomainType]
 Counter: type[CounterType]
