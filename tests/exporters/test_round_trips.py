@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from topsprof.exporters.chrome_args import known_columns
+from topsprof.exporters.frames import DEEPEST
 
 from tops_kit.session import Session
 from tops_kit.session.schema import TABLES, Kind
@@ -197,3 +198,36 @@ def test_collapsed_slices_weigh_their_own_time(make_session: Any, export: Any, i
         "[('a;b', None, None), ('c\\\\', None, None)]": 45,
         "[('a;b', None, None), ('c\\\\', None, None), ('leaf 7', None, None)]": 5,
     }
+
+
+def test_stacks_of_endless_recursion_are_cut(make_session: Any, export: Any) -> None:
+    depth = 3000
+    rows = [
+        {
+            "start_ns": i,
+            "duration_ns": 2 * (depth - i),
+            "name": "f",
+            "style": "PushPop",
+            "process_id": 1,
+            "thread_id": 1,
+        }
+        for i in range(depth)
+    ]
+    path, exported = export(make_session({"tx": rows}), "collapsed")
+    lines = path.read_text().splitlines()
+    assert len(lines) == DEEPEST + 1
+    assert sum(int(line.rpartition(" ")[2]) for line in lines) == 2 * depth
+    assert lines[-1].count(";") == DEEPEST and ";… " in lines[-1]
+    assert [count for count, _ in exported.left_out] == [depth - DEEPEST]
+
+
+@pytest.mark.parametrize("kind", ["collapsed", "speedscope"])
+def test_sampled_stacks_of_endless_recursion_are_cut(make_session: Any, export: Any, kind: str) -> None:
+    depth = 3000
+    nodes = [{"stack_id": i, "parent_id": i - 1 if i else None, "name": "f"} for i in range(depth)]
+    samples = [
+        {"start_ns": i, "stack_id": i, "weight": 1.0, "unit": "samples", "process_id": 1, "thread_id": 1}
+        for i in range(depth)
+    ]
+    path, _ = export(make_session({"stack": nodes, "sample": samples}), kind)
+    assert path.stat().st_size < 40 * depth * DEEPEST / 8

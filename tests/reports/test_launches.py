@@ -217,3 +217,25 @@ def test_figures_by_group_are_those_of_numpy(pairs):
 @pytest.mark.parametrize("name", ["tx_gcu_proj_sum", "tx_kern_sum"])
 def test_projections_bring_no_warning_to_the_user(small, report_json, name):
     assert report_json(small, name)
+
+
+def test_push_pop_trace_of_endless_recursion_stays_small(make_session, report_json):
+    depth = 3000
+    session = make_session(
+        {
+            "tx": {
+                "start_ns": list(range(depth)),
+                "duration_ns": [2 * (depth - i) for i in range(depth)],
+                "name": ["f"] * depth,
+                "style": "PushPop",
+                "process_id": 1,
+                "thread_id": 1,
+            }
+        }
+    )
+    rows = report_json(session, "tx_pushpop_trace")
+    assert [row["Lvl"] for row in rows] == list(range(depth))
+    assert [row["ParentId"] for row in rows] == [None, *range(1, depth)]
+    assert rows[63]["RangeStack"].endswith(":63:64")
+    assert rows[64]["RangeStack"] == rows[-1]["RangeStack"] == rows[63]["RangeStack"] + ":…"
+    assert rows[-1]["NameTree"] == "  " * 64 + "…f"

@@ -15,8 +15,9 @@ from tops_kit.session.schema import Kind
 from topsprof.exporters import assemble as asm
 from topsprof.exporters import timeline
 from topsprof.exporters.base import Exported, ExportOptions, nothing
-from topsprof.exporters.frames import FrameTable, parents, stack_paths
+from topsprof.exporters.frames import DEEPEST, MORE, FrameTable, parents, stack_paths
 from topsprof.exporters.output import stream
+from topsprof.exporters.timeline import by_level
 from topsprof.importers.json_columns import floats
 from topsprof.importers.stacks import Frame, StackTree
 
@@ -133,10 +134,14 @@ def _sliced(
     # Distinct paths, level by level: a path is its parent's and a frame.
     tree = StackTree(0)
     node = np.full(len(order), -1, np.int64)
-    for level in range(int(depth.max(initial=0)) + 1):
-        here = np.flatnonzero(depth == level)
+    frame[depth >= DEEPEST] = table.number(MORE)
+    for level, here in enumerate(by_level(depth)):
         above = node[parent[here]] if level else np.full(len(here), -1, np.int64)
-        node[here] = tree.extend(above, frame[here])
+        node[here] = tree.extend(above, frame[here]) if level <= DEEPEST else above
+    exported.leave_out(
+        int((depth >= DEEPEST).sum()),
+        f"slices inside {DEEPEST} others: their time is that of a frame {MORE.name}",
+    )
     count = np.bincount(node, minlength=len(tree))
     total = np.bincount(node, own.astype(np.float64), len(tree))
     exported.rows = len(line)

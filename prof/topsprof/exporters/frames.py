@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from topsprof.exporters.codes import combine
-from topsprof.exporters.timeline import NONE, Part, Timeline
+from topsprof.exporters.timeline import NONE, Part, Timeline, by_level
 from topsprof.importers.stacks import Frame
 
 if TYPE_CHECKING:
     from tops_kit.session import Session
 
 Int64s = npt.NDArray[np.int64]
+
+DEEPEST: Final = 1024
+"""Frames of a stack that are written where each stack is spelt out: endless recursion would fill the disk."""
+MORE: Final = Frame("\u2026")
 
 
 class FrameTable:
@@ -64,7 +68,11 @@ def _coded(array: pa.DictionaryArray) -> tuple[list[str | None], Int64s]:
 
 
 def stack_paths(session: Session, table: FrameTable) -> dict[int, list[int]]:
-    """By stack id the frames of the stack, outermost first. Each distinct stack is looked at once."""
+    """By stack id the frames of the stack, outermost first, with MORE in place of what is beyond DEEPEST.
+
+    Each distinct stack is looked at once.
+    """
+    more = table.number(MORE)
     rows = session.table("stack").to_pylist()
     nodes = {
         row["stack_id"]: (row["parent_id"], table.number(Frame(row["name"] or "", row["file"], row["line"])))
@@ -72,14 +80,18 @@ def stack_paths(session: Session, table: FrameTable) -> dict[int, list[int]]:
     }
     paths: dict[int, list[int]] = {}
     for stack_id in nodes:
-        chain: list[int] = []
+        chain: dict[int, None] = {}
         at: int | None = stack_id
         while at is not None and at in nodes and at not in paths and at not in chain:
-            chain.append(at)
+            chain[at] = None
             at = nodes[at][0]
         for one in reversed(chain):
             parent = nodes[one][0]
-            paths[one] = [*(paths.get(parent, []) if parent is not None else []), nodes[one][1]]
+            above = paths.get(parent, []) if parent is not None else []
+            if len(above) < DEEPEST:
+                paths[one] = [*above, nodes[one][1]]
+            else:  # all that is deeper shares one path
+                paths[one] = above if len(above) > DEEPEST else [*above, more]
     return paths
 
 
@@ -89,9 +101,8 @@ def parents(line: Timeline) -> tuple[Int64s, Int64s]:
     order = np.lexsort((line.depth, line.start_ns, line.track))
     depth = line.depth[order]
     parent = np.full(len(order), -1, np.int64)
-    above = np.flatnonzero(depth == 0)
-    for level in range(1, int(depth.max(initial=0)) + 1):
-        here = np.flatnonzero(depth == level)
+    above, *deeper = by_level(depth)
+    for here in deeper:
         parent[here] = above[np.searchsorted(above, here) - 1]
         above = here
     return order, parent

@@ -223,10 +223,9 @@ def _nested(base: Int64s, start: Int64s, end: Int64s) -> tuple[Int64s, npt.NDArr
     held &= (lane[above] == lane - 1) & (stop[above] >= stop)
     root = np.arange(len(order))
     depth = np.zeros(len(order), np.int64)
-    for at in range(
-        1, int(level.max()) + 1
-    ):  # parents stand one level higher: they are settled before their children
-        here = np.flatnonzero(held & (level == at))
+    # parents stand one level higher: they are settled before their children
+    for all_here in by_level(level)[1:]:
+        here = all_here[held[all_here]]
         root[here] = root[above[here]]
         depth[here] = depth[above[here]] + 1
     track = np.empty(len(order), np.int64)
@@ -235,6 +234,12 @@ def _nested(base: Int64s, start: Int64s, end: Int64s) -> tuple[Int64s, npt.NDArr
     out = np.empty(len(order), np.int32)
     out[order] = depth
     return track, out
+
+
+def by_level(level: Int64s) -> list[Int64s]:
+    """For each level from 0 on, the places where it stands, in order. One sort, however many levels."""
+    order = np.argsort(level, kind="stable")
+    return np.split(order, np.searchsorted(level[order], np.arange(1, int(level.max(initial=0)) + 1)))
 
 
 def _ranks(values: Int64s, groups: int) -> tuple[Int64s, int]:

@@ -56,8 +56,12 @@ class StackTree:
         """
         sizes = np.diff(offsets)
         node = np.full(len(sizes), -1, np.int64)
-        for level in range(int(sizes.max()) if len(sizes) else 0):
-            here = np.flatnonzero(sizes > level)
+        order = np.argsort(-sizes, kind="stable")
+        deep = np.searchsorted(
+            -sizes[order], -np.arange(int(sizes.max(initial=0)))
+        )  # stacks of that many frames
+        for level, count in enumerate(deep.tolist()):
+            here = np.sort(order[:count])
             node[here] = self.extend(node[here], frames[offsets[here] + level])
         return node
 

@@ -60,13 +60,10 @@ def _parents(tracks: Ints, depth: Ints) -> Ints:
     """Index of the last interval before each one that is one level up on its track; -1 at depth 0. Sorted
     order."""
     count = len(depth)
-    parent = np.full(count, -1, np.int64)
     index = np.arange(count)
-    for level in range(1, int(depth.max()) + 1 if count else 0):
-        upper, here = index[depth == level - 1], index[depth == level]
-        place = np.searchsorted(upper, here) - 1
-        good = place >= 0
-        found = upper[place[good]]
-        same = tracks[found] == tracks[here[good]]
-        parent[here[good][same]] = found[same]
-    return parent
+    order = np.lexsort((index, depth))  # level by level: one search for all, however many levels there are
+    keys = depth[order] * count + index[order]
+    place = np.searchsorted(keys, (depth - 1) * count + index) - 1
+    found = order[np.maximum(place, 0)]
+    good = (place >= 0) & (depth[found] == depth - 1) & (tracks[found] == tracks)
+    return np.where(good, found, -1)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from topsprof.reports._ranges import RANGE_SQL
 from topsprof.reports.model import Report, Row, column
 
 if TYPE_CHECKING:
     from topsprof.reports.data import Data
+
+_LEVELS: Final = 64
+"""Levels that RangeStack and the indentation of NameTree show: endless recursion makes no endless table."""
+_MORE: Final = "\u2026"
+_INDENT: Final = "  " * _LEVELS + _MORE
 
 
 def _rows(data: Data) -> Iterator[Row]:
@@ -40,7 +45,11 @@ def _rows(data: Data) -> Iterator[Row]:
         places, 1
     ):
         inside = parent >= 0
-        stacks.append(f"{stacks[parent] if inside else ''}:{number}")
+        outer = stacks[parent] if inside else ""
+        if level < _LEVELS:
+            stacks.append(f"{outer}:{number}")
+        else:  # the same text for all that is deeper
+            stacks.append(outer if level > _LEVELS else f"{outer}:{_MORE}")
         yield (
             begin,
             begin + length,
@@ -55,7 +64,7 @@ def _rows(data: Data) -> Iterator[Row]:
             number,
             parent + 1 if inside else None,
             stacks[-1],
-            f"{'  ' * level}{name}",
+            f"{'  ' * level}{name}" if level < _LEVELS else f"{_INDENT}{name}",
         )
 
 
