@@ -18,6 +18,7 @@ import pytest
 from tops_kit.collect import CollectorHandle, start
 from tops_kit.collect.recovery import recover
 from tops_kit.session import Session
+from topstx.recorder import layout
 
 # Programs tell through a mapped file how far they are, so that a test knows what was published before a kill.
 PRELUDE = """
@@ -82,6 +83,10 @@ class Recorded:
     def progress(self, slot: int = 0) -> int:
         return int(struct.unpack_from("<q", self._progress, slot * 8)[0])
 
+    def answer(self, value: int, slot: int = 0) -> None:
+        """Make `told()` in a program give `value`."""
+        struct.pack_into("<q", self._progress, slot * 8, value)
+
     def wait_for(self, condition: Callable[[], Any], what: str, seconds: float = 60.0) -> Any:
         """Poll until `condition()` is true and return it; fails after a deadline."""
         deadline = time.monotonic() + seconds
@@ -89,6 +94,16 @@ class Recorded:
             assert time.monotonic() < deadline, f"{what}: not within {seconds} s"
             time.sleep(0.002)
         return value
+
+    def drained(self, pid: int) -> bool:
+        """Whether the collector has taken all that the process has written so far (so it knows the process)."""
+        taken = []
+        for ring in self.folder.glob("rings/*.ring"):
+            values = struct.unpack_from(layout.RING_FORMAT, ring.read_bytes())
+            header = dict(zip(layout.RING_FIELDS, values, strict=True))
+            if header["pid"] == pid:
+                taken.append(header["head"] == header["tail"])
+        return bool(taken) and all(taken)
 
     def stop(self) -> Session:
         assert self.handle is not None

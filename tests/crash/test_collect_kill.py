@@ -156,9 +156,16 @@ def test_abort_and_fault_and_quick_exit_keep_everything(recorded: Any) -> None:
             topstx.push_range("open")
             for i in range(1000):
                 topstx.push_range("pass", payload=i); topstx.pop_range()
+            tell(1)
+            while told() == 1: time.sleep(0.001)
             {end}
         """
-        process = recorded.run(source)
+        process = recorded.program(source)
+        recorded.wait_for(lambda: recorded.progress() == 1, "the ranges")
+        # how a process ended is known of one that the collector saw alive
+        recorded.wait_for(lambda pid=process.pid: recorded.drained(pid), "the collector")
+        recorded.answer(2)
+        process.communicate(timeout=120)
         assert process.returncode == status
         programs[process.pid] = status
     session = recorded.stop()

@@ -21,9 +21,11 @@ class GroupWitness:
     """A silent member of our process group. It ends with us, whatever happens to us."""
 
     def __init__(self, signals: Collection[signal.Signals]) -> None:
+        """Places the witness. The caller has blocked `signals`: one of them could end the witness at once."""
         self._signals = signals
         self._leash: int | None = None
         self._pid = 0
+        self._carried: set[int] = set()
         self._place()
 
     @property
@@ -33,15 +35,31 @@ class GroupWitness:
 
     def saw(self, number: int) -> bool:
         """Whether the signal `number`, which we just received, was sent to the whole group."""
+        carried = number in self._carried
+        self._carried.discard(number)
         pending = self._pending()
-        if not pending & _bit(number):  # members are served one after another: it may be a moment behind us
+        if not pending & _bit(number) and not carried:
+            # members are served one after another: it may be a moment behind us
             time.sleep(_SECOND_LOOK_S)
             pending = self._pending()
-        if not pending & _bit(number):
-            return False
-        self.dismiss()  # a pending signal can't be taken back: the next one needs a new witness
+        if pending & _bit(number):
+            self._replace(number)
+            return True
+        return carried
+
+    def _replace(self, number: int) -> None:
+        """A pending signal can't be taken back, so the next one of its kind needs a new witness.
+
+        What else reached the group before the new one stood is pending in the old one alone: carried over.
+        """
+        pid, leash = self._pid, self._leash
         self._place()
-        return True
+        present, present_leash = self._pid, self._leash
+        self._pid, self._leash = pid, leash
+        pending = self._pending()
+        self._carried |= {other for other in self._signals if pending & _bit(other)} - {number}
+        self.dismiss()
+        self._pid, self._leash = present, present_leash
 
     def dismiss(self) -> None:
         """End the witness."""

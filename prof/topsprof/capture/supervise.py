@@ -43,12 +43,12 @@ class Supervisor:
         self._mask: set[signal.Signals | int] = set()
 
     def __enter__(self) -> Supervisor:
-        self._witness = GroupWitness(_BLOCKED)
         if signal.getsignal(signal.SIGCHLD) is not signal.SIG_DFL:
             signal.signal(
                 signal.SIGCHLD, signal.SIG_DFL
             )  # where it is ignored, no exit status is kept for us
         self._mask = set(signal.pthread_sigmask(signal.SIG_BLOCK, _BLOCKED))
+        self._witness = GroupWitness(_BLOCKED)
         return self
 
     def __exit__(
