@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from topstx.recorder import layout
 
 from tops_kit.collect import CollectorHandle, start
 from tops_kit.collect.recovery import recover
 from tops_kit.session import Session
-from topstx.recorder import layout
 
 # Programs tell through a mapped file how far they are, so that a test knows what was published before a kill.
 PRELUDE = """
@@ -96,7 +96,7 @@ class Recorded:
         return value
 
     def drained(self, pid: int) -> bool:
-        """Whether the collector has taken all that the process has written so far (so it knows the process)."""
+        """Whether the collector has taken all that the process has written so far (so it knows it)."""
         taken = []
         for ring in self.folder.glob("rings/*.ring"):
             values = struct.unpack_from(layout.RING_FORMAT, ring.read_bytes())
