@@ -166,6 +166,7 @@ def here(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., He
 
     class InPlace:
         process = argparse.Namespace(poll=lambda: None)
+        ended = True  # for who concludes
 
         def __init__(self, folder: Path, command: list[str]) -> None:
             writer = SessionWriter.create(folder, command=command)

@@ -162,6 +162,21 @@ def test_reasons_for_nothing(words: list[str], program: list[str], reason: str, 
     assert "nothing recorded" in said[0] and reason in said[0]
 
 
+def test_a_collector_that_has_not_ended_leaves_the_rest_unsaid(here: Any) -> None:
+    active = here()
+    active.run(sys.executable, "-c", "pass")
+    active.names()
+    active.recording.problem = "the collector does not end"
+    program = Program("sh", ("sh",))
+    said: list[str] = []
+    record.conclude(program, active.recording, 0, 1, said.append)
+    assert "made no topstx call" in said[1] or "no process" in said[1]  # it is complete: nothing to see above
+    active.recording.collector.ended = False
+    said.clear()
+    assert not record.conclude(program, active.recording, 0, 1, said.append).readable
+    assert said[0] == active.recording.problem and "not known yet" in said[1] and len(said) == 2
+
+
 def test_disabled_by_the_environment(cli: Any) -> None:
     done = cli("run", "--", cli.script(ANNOTATED), env={"TOPSTX_DISABLE": "1"})
     assert done.returncode == 0 and "TOPSTX_DISABLE is set" in done.stderr

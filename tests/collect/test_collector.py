@@ -7,6 +7,7 @@ import os
 import signal
 import struct
 import subprocess
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -316,6 +317,41 @@ def test_a_start_that_is_interrupted_leaves_no_process(
     with pytest.raises(KeyboardInterrupt):
         start(recording)
     assert started[0].returncode is not None
+
+
+def test_a_collector_that_works_on_is_waited_for(recording: Path) -> None:
+    held = start(recording)
+    os.kill(held.process.pid, signal.SIGSTOP)  # as on a machine that gives it no time
+    switches = control.open_control(recording)
+    beating = threading.Event()
+
+    def beat() -> None:
+        while not beating.wait(0.02):
+            switches.heartbeat += 1
+
+    thread = threading.Thread(target=beat)
+    thread.start()
+    try:
+        held.process.terminate()
+        threading.Timer(1.0, os.kill, (held.process.pid, signal.SIGCONT)).start()
+        held.wait(patience_s=0.3)
+    finally:
+        beating.set()
+        thread.join()
+        held.process.kill()
+    assert held.ended
+
+
+def test_a_collector_that_does_nothing_is_given_up(recording: Path) -> None:
+    held = start(recording)
+    os.kill(held.process.pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(SessionError, match=f"does not end; kill process {held.process.pid}"):
+            held.wait(patience_s=0.2)
+        assert not held.ended
+    finally:
+        held.process.kill()
+        held.process.wait()
 
 
 def test_the_process_is_ready_closes_on_request_and_leaves_only_the_session(

@@ -6,13 +6,18 @@ import contextlib
 import os
 import select
 import subprocess
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from tops_kit import own_process
+from tops_kit.collect.control import Control, open_control
+from tops_kit.collect.system import stat
 from tops_kit.errors import SessionError
 
-_STOP_S = 60.0
+_STOP_S = 60.0  # without any sign of work
+_LONGEST_S = 900.0
+_LOOK_S = 5.0
 
 
 class CollectorHandle:
@@ -42,18 +47,24 @@ class CollectorHandle:
                 self.process.terminate()
         self.wait()
 
-    def wait(self, timeout_s: float | None = _STOP_S) -> None:
-        """Wait for the collector's end. SessionError when it failed, or when it takes longer than
-        `timeout_s`.
+    @property
+    def ended(self) -> bool:
+        """Whether the collector has ended, so that nobody writes the session any more."""
+        return self.process.poll() is not None
+
+    def wait(self, patience_s: float = _STOP_S) -> None:
+        """Wait for the collector's end. SessionError when it failed, or when it shows no sign of work (its
+        heartbeat, time on a processor) for `patience_s` seconds: on a busy machine it may take long.
         """
+        watch = _Watch(self.folder, self.process.pid)
+        begin = time.monotonic()
         try:
-            _wait_for_output_to_end(self.process, timeout_s)
-            code = self.process.wait(timeout_s)
-        except subprocess.TimeoutExpired as error:
-            raise SessionError(
-                f"the collector of {self.folder} does not end; "
-                f"kill process {self.process.pid} and run `topsprof recover`"
-            ) from error
+            while (code := _code_within(self.process, min(_LOOK_S, patience_s))) is None:
+                if watch.idle_s() >= patience_s or time.monotonic() - begin >= max(_LONGEST_S, patience_s):
+                    raise SessionError(
+                        f"the collector of {self.folder} does not end; "
+                        f"kill process {self.process.pid} and run `topsprof recover {self.folder}`"
+                    )
         finally:
             self.release()
         if self.process.stdout is not None:
@@ -69,6 +80,29 @@ class CollectorHandle:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+
+class _Watch:
+    """Looks whether a collector still does something."""
+
+    def __init__(self, folder: Path, pid: int) -> None:
+        self._pid = pid
+        self._control: Control | None = None
+        with contextlib.suppress(SessionError):  # it has taken the file away: the processor time tells
+            self._control = open_control(folder)
+        self._seen = self._signs()
+        self._since = time.monotonic()
+
+    def idle_s(self) -> float:
+        """Seconds since the first look that saw what the present one sees."""
+        signs = self._signs()
+        if signs != self._seen:
+            self._seen, self._since = signs, time.monotonic()
+        return time.monotonic() - self._since
+
+    def _signs(self) -> tuple[int, int]:
+        found = stat(self._pid)
+        return self._control.heartbeat if self._control else 0, found.cpu_ticks if found else 0
 
 
 def start(
@@ -126,12 +160,20 @@ def start(
     return CollectorHandle(folder, process, write)
 
 
-def _wait_for_output_to_end(process: subprocess.Popen[str], timeout_s: float | None) -> None:
-    """The collector's output ends with it. Popen.wait with a time limit would look only every 50 ms."""
-    if process.returncode is None and process.stdout is not None:
+def _code_within(process: subprocess.Popen[str], timeout_s: float) -> int | None:
+    """The collector's exit code, waited for that long; None when it runs on.
+
+    Its output ends with it: Popen.wait with a time limit would look only every 50 ms.
+    """
+    if process.returncode is None and process.stdout is not None and not process.stdout.closed:
         poller = select.poll()
         poller.register(process.stdout, select.POLLIN)
-        poller.poll(None if timeout_s is None else timeout_s * 1000)
+        if not poller.poll(timeout_s * 1000):
+            return process.poll()
+    try:
+        return process.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        return None
 
 
 def _first_word(process: subprocess.Popen[str]) -> str:

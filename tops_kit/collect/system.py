@@ -20,13 +20,14 @@ _PIDFD_INFO = "<QQ11Ii"
 @dataclass(frozen=True, slots=True)
 class Stat:
     """Fields of /proc/PID/stat: state letter, parent, start (clock ticks since boot), exit status as wait
-    gives it.
+    gives it, time on processors (clock ticks).
     """
 
     state: str
     parent_pid: int
     start: int
     exit_code: int
+    cpu_ticks: int = 0
 
 
 def stat(pid: int) -> Stat | None:
@@ -42,6 +43,7 @@ def stat(pid: int) -> Stat | None:
             int(fields[1]),
             int(fields[19]),
             int(fields[49]) if len(fields) > 49 else 0,
+            int(fields[11]) + int(fields[12]),
         )
     except (IndexError, ValueError):
         return None

@@ -138,6 +138,9 @@ def conclude(program: Program, active: recording.Recording, code: int, pid: int,
     if active.problem:
         say(active.problem)
     folder = active.folder
+    if not active.collector.ended:
+        say(f"what {folder} holds is not known yet: 'topsprof info {folder}' says it when the collector ended")
+        return Outcome(code, folder, complete=False, readable=False)
     try:
         recording.note_end(folder, pid, code, active.isolated)
         finding = recording.inspect(folder)
@@ -165,7 +168,7 @@ def _likely_reason(program: Program, active: recording.Recording, finding: recor
         )
     if not options.traces:
         return "-t none"
-    if active.problem or active.notes:
+    if active.notes or (active.problem and finding.status != "complete"):
         return "see above"
     if not active.ever_on:
         return _never_on(options)
