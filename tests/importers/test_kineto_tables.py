@@ -516,6 +516,13 @@ class TestDeviceAnnotations:
         assert not {row["thread_id"] for row in rows} & {7, 20, 101}
         assert [row["process_id"] for row in session.table("process").to_pylist()] == [100]
 
+    def test_no_process_of_the_devices_number_is_left(self, kineto: Import) -> None:
+        names = {"ph": "M", "name": "process_labels", "pid": 0, "args": {"labels": "GPU 0"}}
+        end = {"ph": "i", "s": "g", "name": "Record Window End", "pid": "", "tid": "", "ts": 9}
+        session = kineto(names, self.seen(7, 1), op("aten::mm", 0, 5), end)
+        assert [row["process_id"] for row in session.table("process").to_pylist()] == [100]
+        assert set(session.table("tx")["process_id"].to_pylist()) == {100}
+
     def test_the_thread_stays_over_an_export(self, kineto: Import) -> None:
         thread = kineto(op("a", 0, 5), self.seen(7, 1)).table("tx")["thread_id"].to_pylist()[0]
         again = kineto(op("a", 0, 5), self.seen(7, 1, pid=100, tid=thread))

@@ -160,7 +160,12 @@ class Engine:
             return np.flatnonzero(usable & _codes(letters_of_group)[phase])
 
         if len(at := rows("X")):
+            missing = self._numbers.missing
             self._end_ns = max(self._end_ns, self._slices.add(batch, at, pid, tid))
+            if self._numbers.missing != missing:  # the process of what states none is known only now
+                pid = self._numbers.plain(
+                    batch.column("pid"), batch.column("pid_kind"), self._numbers.missing
+                )
             self._add_starts(batch, at, pid, tid)
         if len(at := rows(_THREAD_RANGES)):
             self._threads.add(self._range_events(batch, at, pid, tid, identity_of(pid[at], tid[at])))
