@@ -59,8 +59,14 @@ def fsync_path(path: Path) -> None:
         os.close(descriptor)
 
 
-def write_json(path: Path, value: Any, *, durable: bool = False) -> None:
-    """Write JSON to `path` atomically; with `durable` it is on disk before it gets its name. Raises OSError."""
+def write_json(path: Path, value: Any, *, durable: bool = False, fresh: bool = False) -> None:
+    """Write JSON to `path` atomically; with `durable` it is on disk before it gets its name. Raises OSError.
+
+    With `fresh` it is written in place: its folder is not yet where anything looks for it.
+    """
+    if fresh:
+        path.write_text(json.dumps(value, ensure_ascii=False) + "\n", encoding="utf-8")
+        return
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         temporary.write_text(json.dumps(value, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")

@@ -181,7 +181,7 @@ def write_segment(
         if level != "raw":  # raw ones live shortly, and are written while a program runs
             meta["checksums"] = {name: checksum(temporary / name) for name in meta["files"]}
         meta |= {"level": level, "order": order, "replaces": list(replaces), "user": dict(user or {})}
-        write_json(temporary / META, meta)
+        write_json(temporary / META, meta, fresh=True)
         if durable:
             for path in (*temporary.iterdir(), temporary):
                 fsync_path(path)

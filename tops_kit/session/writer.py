@@ -171,13 +171,12 @@ class SessionWriter:
         self._check_open()
         if level not in (None, "raw", "lanes"):
             raise ValueError(f"unknown level {level!r}: raw or lanes")
-        names = [
-            self._flush_table(buffer, level or "raw", meta)
-            for buffer in self._buffers.values()
-            if buffer.rows
-        ]
+        names = self._flush_tables(level or "raw", meta)
         self._write_manifest()
         return names
+
+    def _flush_tables(self, level: str, meta: Mapping[str, Any] | None) -> list[str]:
+        return [self._flush_table(buffer, level, meta) for buffer in self._buffers.values() if buffer.rows]
 
     def _flush_table(self, buffer: _Buffer, level: str, meta: Mapping[str, Any] | None) -> str:
         data = buffer.take()
@@ -217,7 +216,7 @@ class SessionWriter:
         if not self._lock.held:
             return
         try:
-            self.flush()
+            self._flush_tables("raw", None)
             self._manifest["status"] = status
             self._write_manifest()
         finally:
