@@ -105,6 +105,49 @@ def test_nothing_outside_can_be_read_and_nothing_changed(sql, small, tmp_path, q
     assert all(path.read_bytes() == content for path, content in before.items())
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "drop view kernel",
+        "select 1; drop view kernel",
+        "create or replace view kernel as select 1",
+        "explain analyze drop view kernel",
+        "/* a */ -- b\n EXPLAIN (analyze, format json) drop view kernel",
+        "alter view kernel rename to k",
+        "set threads = 1",
+        "pragma version",
+        "begin",
+        "prepare p as select 1",
+        "detach memory",
+    ],
+)
+def test_what_is_no_query_is_refused(sql, query):
+    code, out, err = sql(query)
+    assert code == 2 and out == "" and err.count("\n") == 1 and "is no query" in err
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select count(*) from kernel;",
+        "-- most\nwith k as (select * from kernel) from k",
+        "from kernel limit 1",
+        "values (1), (2)",
+        "describe kernel",
+        "show tables",
+        "summarize kernel",
+        "explain select * from kernel",
+        "explain (select 1)",
+        "EXPLAIN ANALYZE select * from kernel",
+        "pivot kernel on name using sum(duration_ns)",
+        "unpivot (select 1 as a, 2 as b) on a, b",
+    ],
+)
+def test_every_kind_of_query_is_answered(sql, query):
+    code, out, err = sql(query, "-f", "json")
+    assert (code, err) == (0, "") and json.loads(out)
+
+
 def test_python_variables_are_out_of_reach(sql):
     assert sql("select * from words")[0] == 2
 

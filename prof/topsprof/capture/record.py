@@ -139,7 +139,7 @@ def conclude(program: Program, active: recording.Recording, code: int, pid: int,
         say(active.problem)
     folder = active.folder
     if not active.collector.ended:
-        say(f"what {folder} holds is not known yet: 'topsprof info {folder}' says it when the collector ended")
+        say(f"what {folder} holds is not known yet: 'topsprof info {folder}' says it later")
         return Outcome(code, folder, complete=False, readable=False)
     try:
         recording.note_end(folder, pid, code, active.isolated)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import decimal
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,6 +37,12 @@ _INTEGERS = (
     "UBIGINT",
     "UHUGEINT",
 )
+
+_EXPLAIN = re.compile(
+    r"(?:\s|--[^\n]*\n|/\*.*?\*/)*explain\b(?:\s+analyze\b|\s*\(\s*(?:analyze|format)\b[^)]*\))*",
+    re.IGNORECASE | re.DOTALL,
+)
+_PIVOT = re.compile(r"\bpivot", re.IGNORECASE)
 
 _EPILOG = """\
 The session's tables are views of the same names; interval tables have start_ns, end_ns and duration_ns. The
@@ -79,6 +86,7 @@ def run(args: argparse.Namespace) -> int:
     query = read_query(args.query)
     connection = session.sql_connection()
     try:
+        refuse_changes(connection, query)
         if args.format == "parquet":
             assert target is not None
             _write_parquet(connection.sql(query), target)
@@ -111,6 +119,28 @@ def read_query(text: str) -> str:
     if not query.strip().strip(";").strip():
         raise UserError("sql: the query is empty")
     return query
+
+
+def refuse_changes(connection: duckdb.DuckDBPyConnection, query: str) -> None:
+    """Refuse statements that answer nothing, as they could only change the views. UserError, duckdb.Error."""
+    import duckdb
+
+    for statement in connection.extract_statements(query):
+        kind, text = statement.type, statement.query
+        if kind == duckdb.StatementType.EXPLAIN:  # with ANALYZE it runs what it explains
+            explained = _EXPLAIN.match(text)
+            if explained is not None:
+                refuse_changes(connection, text[explained.end() :])
+                continue
+        # the columns of a PIVOT are asked for by a statement before it
+        if kind == duckdb.StatementType.SELECT or (
+            kind == duckdb.StatementType.MULTI and _PIVOT.search(text) is not None
+        ):
+            continue
+        raise UserError(
+            f"sql: {kind.name} is no query: a session can't be changed; ask with SELECT, WITH, FROM, VALUES, "
+            "PIVOT, DESCRIBE, SHOW, SUMMARIZE or EXPLAIN"
+        )
 
 
 def one_line(message: str) -> str:
