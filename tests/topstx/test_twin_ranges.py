@@ -290,7 +290,7 @@ def test_nothing_that_is_passed_raises(session: Path) -> None:
     with twin.annotate(bad, color="#12", payload=bad):
         pass
     process = finish(session)
-    assert process.names() == ["_Hostile", "_Hostile"]
+    assert process.names() == ["<unprintable _Hostile>"] * 2
     assert process.unbalanced == 0
 
 

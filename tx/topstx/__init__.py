@@ -83,7 +83,7 @@ profiler_stop = _recorder.profiler_stop
 
 def set_process_name(name: str) -> None:
     """Name this process in the recording."""
-    _recorder.process_entry("name", str(name))
+    _recorder.process_entry("name", name)
 
 
 def backend() -> str:

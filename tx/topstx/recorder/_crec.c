@@ -102,30 +102,31 @@ static PyObject *get_domain(PyObject *self, PyObject *args, PyObject *kwargs) {
 
 static PyObject *counter(PyObject *self, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"name", "unit", "domain", NULL};
-    PyObject *name, *unit = NULL, *domain = NULL, *made;
+    PyObject *name, *unit = NULL, *domain = NULL;
     domain_object *d;
     (void)self;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|OO:counter", names, &name, &unit, &domain)) return NULL;
     d = domain_of(domain == Py_None ? NULL : domain);
-    unit = unit ? Py_NewRef(unit) : PyUnicode_FromString("");
-    if (!unit) return NULL;
-    made = make_counter(d ? d : default_domain, name, unit);
-    Py_DECREF(unit);
-    return made;
+    if (interruption) return raise_interruption();
+    return make_counter(d ? d : default_domain, name, unit);
 }
 
 static PyObject *set_thread_name(PyObject *self, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"name", "tid", NULL};
-    PyObject *name, *owner;
+    PyObject *name, *owner, *number = NULL;
     Py_ssize_t bytes;
-    unsigned int tid = 0;
+    uint32_t tid = 0;
     const char *utf8;
     (void)self;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "U|I:set_thread_name", names, &name, &tid)) return NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:set_thread_name", names, &name, &number)) return NULL;
+    if (number && PyLong_Check(number)) tid = (uint32_t)PyLong_AsUnsignedLongMask(number);
+    name = text_argument(name);
+    if (!name) return NULL;
     if (topstxi_state.control && (utf8 = text_of(name, &bytes, &owner))) {
         topstxi_note_thread(tid ? tid : topstxi_tid(), utf8, (size_t)bytes);
         Py_XDECREF(owner);
     }
+    Py_DECREF(name);
     Py_RETURN_NONE;
 }
 
@@ -134,11 +135,14 @@ static PyObject *process_entry(PyObject *self, PyObject *args) {
     Py_ssize_t bytes;
     const char *utf8;
     (void)self;
-    if (!PyArg_ParseTuple(args, "UU:process_entry", &key, &value)) return NULL;
+    if (!PyArg_ParseTuple(args, "UO:process_entry", &key, &value)) return NULL;
+    value = text_argument(value);
+    if (!value) return NULL;
     if (topstxi_state.control && (utf8 = text_of(value, &bytes, &owner))) {
         topstxi_note_process(utf8_or_empty(key), utf8);
         Py_XDECREF(owner);
     }
+    Py_DECREF(value);
     Py_RETURN_NONE;
 }
 

@@ -513,8 +513,8 @@ static PyObject *annotate_call(PyObject *self, PyObject *args, PyObject *kwargs)
     }
     message = Py_XNewRef(a->message);
     if (!message && !(message = PyObject_GetAttrString(function, "__qualname__"))) {
-        PyErr_Clear();
-        message = PyObject_Repr(function);
+        forget_error();
+        message = text_argument(function);
         if (!message) return NULL;
     }
     if (PyFunction_Check(function))

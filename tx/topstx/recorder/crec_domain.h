@@ -299,22 +299,22 @@ static PyObject *counter_sample(PyObject *self, PyObject *value) {
     Py_RETURN_NONE;
 }
 
-/* The counter of a domain; the same name and unit give the same object. */
+/* The counter of a domain; the same name and unit give the same object. `unit` may be NULL. */
 static PyObject *make_counter(domain_object *d, PyObject *name, PyObject *unit) {
-    PyObject *key, *found;
-    if (!PyUnicode_Check(name) || !PyUnicode_Check(unit)) {
-        PyErr_SetString(PyExc_TypeError, "counter() takes its name and unit as str");
-        return NULL;
-    }
-    key = PyTuple_Pack(2, name, unit);
+    PyObject *key = NULL, *found;
+    name = text_argument(name);
+    unit = name ? text_argument(unit) : NULL;
+    if (unit) key = PyTuple_Pack(2, name, unit);
+    Py_XDECREF(name); /* the key holds them */
+    Py_XDECREF(unit);
     if (!key) return NULL;
     found = Py_XNewRef(PyDict_GetItemWithError(d->counters, key));
     if (!found && !PyErr_Occurred()) {
         counter_object *c = PyObject_New(counter_object, &counter_type);
         if (c) {
             c->domain = (domain_object *)Py_NewRef((PyObject *)d);
-            c->name = Py_NewRef(name);
-            c->unit = Py_NewRef(unit);
+            c->name = Py_NewRef(PyTuple_GET_ITEM(key, 0));
+            c->unit = Py_NewRef(PyTuple_GET_ITEM(key, 1));
             c->id = 0;
             c->epoch = topstxi_state.name_epoch - 1;
             if (PyDict_SetItem(d->counters, key, (PyObject *)c) < 0) Py_CLEAR(c);
@@ -400,25 +400,20 @@ static PyObject *domain_end(PyObject *self, PyObject *range_id) {
 
 static PyObject *domain_counter(PyObject *self, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"name", "unit", NULL};
-    PyObject *name, *unit = NULL, *counter;
+    PyObject *name, *unit = NULL;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:counter", names, &name, &unit)) return NULL;
-    unit = unit ? Py_NewRef(unit) : PyUnicode_FromString("");
-    if (!unit) return NULL;
-    counter = make_counter((domain_object *)self, name, unit);
-    Py_DECREF(unit);
-    return counter;
+    return make_counter((domain_object *)self, name, unit);
 }
 
 static PyObject *domain_string(PyObject *self, PyObject *string) {
     (void)self;
-    if (!PyUnicode_CheckExact(string)) return Py_NewRef(string);
-    Py_INCREF(string);
-    PyUnicode_InternInPlace(&string);
+    string = text_argument(string);
+    if (string) PyUnicode_InternInPlace(&string);
     return string;
 }
 
 static PyObject *domain_category(PyObject *self, PyObject *name) {
-    PyObject *text = PyUnicode_CheckExact(name) ? Py_NewRef(name) : PyObject_Str(name), *number;
+    PyObject *text = text_argument(name), *number;
     if (!text) return NULL;
     number = PyLong_FromUnsignedLong(category_number((domain_object *)self, text));
     Py_DECREF(text);

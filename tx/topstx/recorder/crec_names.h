@@ -77,14 +77,29 @@ static const char *text_of(PyObject *text, Py_ssize_t *bytes, PyObject **owner) 
     return NULL;
 }
 
-/* str(object), or its type's name when that raises. A new reference, or NULL without an exception: no memory. */
+/* str(object), or "<unprintable TYPE>" when that raises. A new reference, or NULL without an exception: no memory. */
 static PyObject *as_str(PyObject *object) {
-    PyObject *text = PyObject_Str(object);
+    PyObject *text = PyObject_Str(object), *name;
     if (text) return text;
     forget_error();
-    text = PyObject_GetAttrString((PyObject *)Py_TYPE(object), "__name__");
+    name = PyType_GetName(Py_TYPE(object));
+    if (name) text = PyUnicode_FromFormat("<unprintable %U>", name);
     if (!text) forget_error();
+    Py_XDECREF(name);
     return text;
+}
+
+/* The str that an argument stands for, "" for none. A new reference, or NULL with an exception: no memory, or an interruption. */
+static PyObject *text_argument(PyObject *argument) {
+    PyObject *text;
+    if (!argument || argument == Py_None) return PyUnicode_FromString("");
+    if (PyUnicode_CheckExact(argument)) return Py_NewRef(argument);
+    text = as_str(argument);
+    if (interruption) {
+        Py_XDECREF(text);
+        return raise_interruption();
+    }
+    return text ? text : PyErr_NoMemory();
 }
 
 static __attribute__((noinline)) uint32_t name_id_slow(PyObject *message) {

@@ -304,7 +304,10 @@ class annotate:  # noqa: N801 - the name is part of the interface
         message, color, payload = self._message, self._color, self._payload
         domain, category = self._domain, self._category
         if message is None:
-            message = getattr(func, "__qualname__", None) or repr(func)
+            try:
+                message = func.__qualname__
+            except Exception:  # an object that is called by its class
+                message = twin_values.text(func)
         if type(func).__name__ != "function" or func.__code__.co_flags & _CO_WRAPPED:
             from topstx._wrap import wrap
 
@@ -517,7 +520,8 @@ def set_thread_name(name: str, tid: int = 0) -> None:
         from _thread import get_native_id
 
         with process.lock:
-            process.names_file.thread(tid or get_native_id(), twin_values.text(name))
+            number = twin_values.integer(tid) & 0xFFFFFFFF if isinstance(tid, int) else 0
+            process.names_file.thread(number or get_native_id(), twin_values.text(name))
 
 
 def process_entry(key: str, value: str) -> None:

@@ -29,9 +29,9 @@ _3U32 = Struct("<3I")
 def encoded(text: str) -> bytes:
     """UTF-8; lone surrogates are spelled as escapes."""
     try:
-        return text.encode()
+        return str.encode(text)  # whatever a subclass does
     except UnicodeEncodeError:
-        return text.encode("utf-8", "backslashreplace")
+        return str.encode(text, "utf-8", "backslashreplace")
 
 
 class NamesFile:

@@ -222,7 +222,8 @@ class Process:
 
     def _category(self, domain_id: int, domain: str, category: object) -> int:
         if isinstance(category, int):
-            number, text = int(category), categories_of(domain).name(int(category))
+            number = twin_values.integer(category)
+            text = categories_of(domain).name(number)
         else:
             text = twin_values.text(category)
             number = categories_of(domain).number(text)

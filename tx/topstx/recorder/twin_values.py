@@ -20,7 +20,12 @@ def text(value: object) -> str:
     try:
         return str(value)
     except Exception:  # the object's own __str__ failed; its type still says something
-        return type(value).__name__
+        return f"<unprintable {type(value).__name__}>"
+
+
+def integer(value: int) -> int:
+    """A plain int of an int, whatever its class overrides."""
+    return int.__index__(value)
 
 
 def payload(value: object) -> tuple[bytes, int]:
@@ -66,9 +71,9 @@ def _cut(tag: int, data: bytes) -> tuple[bytes, int]:
 
 def _number(value: int) -> str:
     try:
-        return str(int(value))
+        return str(integer(value))
     except ValueError:  # more digits than the interpreter converts
-        return hex(value)
+        return hex(integer(value))
 
 
 def is_decorated(value: object) -> bool:

@@ -26,7 +26,7 @@ OPAQUE = 0xFF000000
 def color_argb(color: object) -> int:
     """0xAARRGGBB of a name, "#rgb", "#rrggbb", "#aarrggbb" or an int; 0 when it is no colour."""
     if isinstance(color, int):
-        value = int(color) & 0xFFFFFFFF
+        value = int.__index__(color) & 0xFFFFFFFF  # whatever its class overrides
         return value if value > 0xFFFFFF else OPAQUE | value
     if not isinstance(color, str):
         return 0
