@@ -55,6 +55,24 @@ class Command(Protocol):
 class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are one line."""
 
+    def parse_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def, override]  # as it is there
+        """As in argparse; an unknown long option gets the one that was probably meant."""
+        found, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{self._meant(unknown)}")
+        return found
+
+    def _meant(self, unknown: Sequence[str]) -> str:
+        import difflib
+
+        options = [name for name in self._option_string_actions if name.startswith("--") and "=" not in name]
+        for word in unknown:
+            name = word.partition("=")[0]
+            close = difflib.get_close_matches(name, options, n=1) if name.startswith("--") else []
+            if close:
+                return f"; did you mean {close[0]}?"
+        return ""
+
     def error(self, message: str) -> NoReturn:
         self.exit(EXIT_USAGE, f"{self.prog}: {message} (see '{self.prog} --help')\n")
 

@@ -67,6 +67,34 @@ def test_options_are_not_abbreviated(words: list[str], capsys: pytest.CaptureFix
 
 
 @pytest.mark.smoke
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["run", "--duraton", "3", "true"], "--duration"),
+        (["run", "--duraton=3", "true"], "--duration"),
+        (["run", "--stat", "--", "true"], "--stats"),
+        (["stats", "--reprot", "x", "y"], "--report"),
+        (["sessions", "--jsn"], "--json"),
+        (["sessions", "--qqqqqq"], ""),
+    ],
+)
+def test_a_mistyped_option_gets_a_suggestion(
+    words: list[str], meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert dispatcher.main(words) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and words[1] in error
+    assert (f"did you mean {meant}?" if meant else "--help") in error
+
+
+@pytest.mark.smoke
+def test_export_without_a_type_lists_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert dispatcher.main(["export", "x"]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and "-t TYPE" in error and "chrome, perfetto" in error
+
+
+@pytest.mark.smoke
 @pytest.mark.parametrize("verb", list(dispatcher.VERBS))
 def test_every_verb_has_help(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert dispatcher.main([verb, "--help"]) == 0

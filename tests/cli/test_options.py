@@ -58,6 +58,8 @@ def test_traces() -> None:
     assert trace_names("none") == ()
     with pytest.raises(UserError, match="can't record 'runtime' yet"):
         trace_names("topstx,runtime")
+    with pytest.raises(UserError, match="-t cuda: this version can't record 'cuda' yet"):
+        trace_names("cuda")
     with pytest.raises(UserError, match="unknown"):
         trace_names("everything")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -30,3 +31,12 @@ def test_an_extension_of_older_sources_is_not_taken(
     monkeypatch.setenv("TOPSKIT_REQUIRE_C", "1")
     with pytest.raises(ImportError, match="other sources"):
         choose()
+
+
+def test_without_an_extension_the_reason_is_readable(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TOPSKIT_PURE", "TOPSKIT_REQUIRE_C", "TOPSTX_DISABLE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delattr(topstx.recorder, "_crec", raising=False)
+    monkeypatch.setitem(sys.modules, "topstx.recorder._crec", None)
+    backend, reason = choose()
+    assert backend.NAME == "twin" and reason == "not built: no C compiler when this was installed"

@@ -74,7 +74,7 @@ def trace_names(text: str) -> tuple[str, ...]:
         name = TRACE_ALIASES.get(word, word)
         if name in LATER_TRACES:
             raise UserError(
-                f"-t {word}: this version can't record '{name}' yet; it records {', '.join(KNOWN_TRACES)}"
+                f"-t {word}: this version can't record '{word}' yet; it records {', '.join(KNOWN_TRACES)}"
             )
         if name not in KNOWN_TRACES:
             raise UserError(f"-t {word}: unknown; this version records {', '.join(KNOWN_TRACES)}")

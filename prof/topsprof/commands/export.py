@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `topsprof export`."""
     parser.epilog = _EPILOG
     parser.add_argument("session", metavar="SESSION", help="a session, or a trace file of another tool")
-    parser.add_argument("-t", "--type", required=True, metavar="TYPE", help="format to write")
+    parser.add_argument("-t", "--type", metavar="TYPE", help="format to write: one of those below")
     parser.add_argument(
         "-o",
         "--output",
@@ -51,6 +51,8 @@ def run(args: argparse.Namespace) -> int:
     from topsprof.exporters import registry
     from topsprof.exporters.base import ExportOptions
 
+    if args.type is None:
+        raise UserError(f"export: name the format with -t TYPE; one of {', '.join(registry.EXPORTERS)}")
     exporter = registry.load(args.type)
     to_stdout = args.output == "-"
     options = ExportOptions(args.table, compress=bool(args.output) and args.output.endswith(".gz"))

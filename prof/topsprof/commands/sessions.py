@@ -16,10 +16,12 @@ STATES: Final = {0: "off", 1: "recording", 2: "armed"}
 """Value of control.recording -> word."""
 
 _COMMAND_WIDTH: Final = 60
+_EPILOG: Final = "In JSON, program_pid is the recorded program's, as in the table, and pid that of topsprof."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `sessions`."""
+    parser.epilog = _EPILOG
     parser.add_argument("--json", action="store_true", help="print a JSON list instead of a table")
 
 
@@ -46,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     elif not rows:
         print("no session is running")
     else:
-        head = ("Name", "State", "Time (s)", "Pid", "Folder", "Command")
+        head = ("Name", "State", "Time (s)", "Program Pid", "Folder", "Command")
         keys = ("name", "state", "elapsed_s", "program_pid", "folder")
         body = [[*(str(row[key]) for key in keys), _one_line(row["command"])] for row in rows]
         print(table([head, *body], right=(2, 3)))
