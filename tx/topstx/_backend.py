@@ -59,7 +59,7 @@ def choose() -> tuple[Backend, str]:
         except ImportError as error:
             if flag("TOPSKIT_REQUIRE_C"):
                 raise
-            missing = error.name == "topstx.recorder"  # from which it can't be imported
+            missing = isinstance(error, ModuleNotFoundError) or error.name == "topstx.recorder"
             reason = "not built: no C compiler when this was installed" if missing else str(error)
     if disabled:
         return _off("TOPSTX_DISABLE is set", told=False)
