@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import signal
 from typing import Any
 
 import pytest
+
+from tops_kit.collect import control
 
 
 @pytest.mark.parametrize("pure", ["", "1"])
@@ -28,3 +33,39 @@ def test_a_fork_child_that_gets_no_files_is_counted(cli: Any, pure: str) -> None
     assert [(e["stream"], e["count"]) for e in entries if e["code"] == "process_without_files"] == [
         ("collector", 1)
     ]
+
+
+WAITS = """
+import topstx, os, time
+topstx.mark("here")
+print("ready", flush=True)
+while not os.path.exists("go"): time.sleep(0.01)
+"""
+
+
+def test_a_killed_collector_is_named_and_recover_finds_the_records(
+    cli: Any, read_line: Any, until: Any
+) -> None:
+    run = cli.start("run", "-o", "a", "--", "python", cli.script(WAITS))
+    assert read_line(run) == "ready"
+    os.kill(control.open_control(cli.cwd / "a.topsprof").collector_pid, signal.SIGKILL)
+    (cli.cwd / "go").touch()
+    error = run.communicate(timeout=60)[1].decode()
+    assert "topsprof recover" in error
+    assert "nothing recorded" not in error and "is complete" not in error
+    assert cli("recover", "a.topsprof").returncode == 0
+    assert cli.names("a.topsprof") == ["here"]
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_folder_removed_while_recording_is_one_clear_line(cli: Any, read_line: Any, replaced: bool) -> None:
+    run = cli.start("run", "-o", "a", "--", "python", cli.script(WAITS))
+    assert read_line(run) == "ready"
+    shutil.rmtree(cli.cwd / "a.topsprof", ignore_errors=True)
+    if replaced:
+        (cli.cwd / "a.topsprof").mkdir(exist_ok=True)
+    (cli.cwd / "go").touch()
+    error = run.communicate(timeout=60)[1].decode()
+    assert run.returncode == 0
+    assert len(error.splitlines()) == 1 and "was removed while it was being recorded" in error
+    assert "Errno" not in error and "recover" not in error

@@ -115,8 +115,13 @@ def _open(options: argparse.Namespace) -> tuple[Collector, Control]:
     return collector, control
 
 
+def _say(folder: Path, error: Exception) -> None:
+    """One line on stderr when recording had to stop. Of a folder that was removed, who waits for us tells."""
+    if (folder / control_file.FILE).exists():
+        print(_line(folder, error), file=sys.stderr, flush=True)
+
+
 def _line(folder: Path, error: Exception) -> str:
-    """The one line for stderr when recording had to stop."""
     if isinstance(error, UserError):
         text = str(error)
     elif isinstance(error, OSError) and error.errno == errno.ENOSPC:
@@ -155,7 +160,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         control.recording = layout.RECORDING_OFF
         control.policy = layout.POLICY_DROP
         collector.note_failure()
-        print(_line(collector.folder, collector.failure), file=sys.stderr, flush=True)
+        _say(collector.folder, collector.failure)
         collector.idle(ends)
     compaction.stop()
     failed_before = collector.failure
@@ -164,7 +169,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         compact_afterwards(collector.folder, sum(row.written for row in collector.processes.rows.values()))
         return 0
     if failed_before is None:
-        print(_line(collector.folder, collector.failure), file=sys.stderr, flush=True)
+        _say(collector.folder, collector.failure)
     return EXIT_INCOMPLETE
 
 

@@ -69,6 +69,8 @@ class CollectorHandle:
             self.release()
         if self.process.stdout is not None:
             self.process.stdout.close()
+        if code != 0 and not self.folder.exists():
+            raise SessionError(f"{self.folder} was removed while it was being recorded: there is no session")
         if code != 0:
             raise SessionError(
                 f"the recording in {self.folder} is incomplete (collector ended with {code}); "

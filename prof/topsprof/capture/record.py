@@ -62,6 +62,9 @@ def record(program: Program, options: RecordOptions, say: Say) -> Outcome:
     finally:
         active.close()
     try:
+        if not claimed.in_place:
+            say(f"{claimed.folder} was removed while it was being recorded: there is no session")
+            return Outcome(supervise.exit_code(status), claimed.folder, complete=False, readable=False)
         return conclude(program, active, supervise.exit_code(status), held.pid, say)
     finally:
         claimed.release()
@@ -111,11 +114,12 @@ def _listed(pids: set[int]) -> str:
 def _ended_early(
     supervisor: supervise.Supervisor, active: recording.Recording, options: RecordOptions, say: Say
 ) -> None:
+    ended = "the recording ended early" if active.problem else f"session {active.folder} is complete"
     if options.kill:
-        say(f"session {active.folder} is complete; the program gets {signal.Signals(options.kill).name}")
+        say(f"{ended}; the program gets {signal.Signals(options.kill).name}")
         supervisor.kill(options.kill)
     else:
-        say(f"session {active.folder} is complete; the program goes on")
+        say(f"{ended}; the program goes on")
 
 
 def _prepare_python(program: Program, say: Say) -> None:
@@ -144,10 +148,13 @@ def conclude(program: Program, active: recording.Recording, code: int, pid: int,
     try:
         recording.note_end(folder, pid, code, active.isolated)
         finding = recording.inspect(folder)
+    except FileNotFoundError:
+        say(f"{folder} holds no session: its files were removed while it was being recorded")
+        return Outcome(code, folder, complete=False, readable=False)
     except (OSError, ValueError, KeyError, TypeError) as error:
         say(f"{folder} is not complete ({error}): 'topsprof recover {folder}' may help")
         return Outcome(code, folder, complete=False, readable=False)
-    if not finding.has_events:
+    if not finding.has_events and finding.status != "recording":  # else `recover` finds what there is
         say(f"nothing recorded: {_likely_reason(program, active, finding)}")
     lines = finding.ledger.lines()
     for line in lines[:_LEDGER_LINES]:
