@@ -177,3 +177,39 @@ def test_a_damaged_database_is_refused_in_one_line(database: Any, import_bytes: 
     with pytest.raises(TraceError) as raised:
         import_bytes(bytes(raw[:9000]), name="x.sqlite")
     assert "\n" not in str(raised.value)
+
+
+def test_text_in_columns_of_numbers(database: Any, import_bytes: Any) -> None:
+    data = database(
+        """
+        UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET registersPerThread = 'many', gridX = '4', streamId = x'00ff';
+        UPDATE CUPTI_ACTIVITY_KIND_MEMCPY SET start = 'never' WHERE correlationId = 10;
+        UPDATE NVTX_EVENTS SET color = 'red', globalTid = 1.5e300 WHERE eventType = 34;
+        UPDATE NVTX_EVENTS SET text = x'6162' WHERE text = 'across';
+        """
+    )
+    session = import_bytes(data, name="a.sqlite")
+    assert session.tables()["kernel"] == 1
+    assert session.tables()["memcpy"] == 1
+    assert "ab" in session.table("tx", ["name"]).column(0).to_pylist()
+    counted = {f"{entry.kind}:{entry.code}": entry.count for entry in session.ledger.entries}
+    assert counted["dropped:row_without_start"] == 1
+    assert counted["repaired:value_of_no_use"] >= 4
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "DROP TABLE StringIds; CREATE TABLE StringIds (id, value); INSERT INTO StringIds VALUES ('x', 1)",
+        "INSERT INTO PROCESSES (pid, name) VALUES ('x', 'a'), (1, 'b')",
+        "DELETE FROM TARGET_INFO_GPU; INSERT INTO TARGET_INFO_GPU (id, name) VALUES ('x', 5)",
+        "INSERT INTO ThreadNames (globalTid, nameId) VALUES ('x', 'y')",
+    ],
+)
+def test_what_can_not_be_taken_for_a_number_is_one_line(
+    database: Any, import_bytes: Any, change: str
+) -> None:
+    try:
+        import_bytes(database(change), name="a.sqlite")
+    except TraceError as error:
+        assert "a.sqlite" in str(error) and "nsys" in str(error) and "\n" not in str(error)

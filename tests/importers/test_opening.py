@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from topsprof import opening
 from topsprof.cli import main
@@ -15,7 +16,7 @@ from topsprof.digests import Digests
 from topsprof.importers.job import JobOptions, import_files
 from topsprof.opening import cache_folder, content_key, open_session, output_base
 
-from tops_kit.errors import UserError
+from tops_kit.errors import TraceError, UserError
 from tops_kit.session import Session, SessionWriter
 
 
@@ -239,3 +240,43 @@ def test_an_unknown_format_is_told_how_to_name_it(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello")
     with pytest.raises(UserError, match="topsprof import -t FORMAT"):
         open_session(str(tmp_path / "notes.txt"))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no FIFOs on this system")
+@pytest.mark.parametrize("name", ["a.json", "a.topsprof"])
+@pytest.mark.parametrize("verb", ["info", "stats", "import"])
+def test_what_is_no_regular_file_is_not_waited_for(
+    tmp_path: Path, cache: Path, capsys: pytest.CaptureFixture[str], verb: str, name: str
+) -> None:
+    os.mkfifo(tmp_path / name)
+    assert main([verb, str(tmp_path / name)]) == 2
+    assert "is not a regular file" in capsys.readouterr().err
+    assert main([verb, os.devnull]) == 2
+    assert "is not a regular file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("error", [KeyError("a"), ValueError("b\nc"), pa.ArrowTypeError("d")])
+def test_an_importer_that_stumbles_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def stumble(*arguments: object) -> None:
+        raise error
+
+    monkeypatch.setattr("topsprof.importers.chrome.ChromeImporter.run", stumble)
+    trace = write_trace(tmp_path / "a.json")
+    with pytest.raises(TraceError, match=r"a\.json: .*chrome") as caught:
+        import_files([trace], tmp_path / "a.topsprof", JobOptions(importer="chrome"))
+    assert "\n" not in str(caught.value)
+    assert caught.value.__cause__ is error
+
+
+@pytest.mark.parametrize("importer", [None, "chrome"])
+@pytest.mark.parametrize("compression", ["gzip", "zstd"])
+def test_compressed_data_that_is_damaged_from_the_start_is_called_so(
+    tmp_path: Path, compression: str, importer: str | None
+) -> None:
+    data = bytearray(pa.compress(b'{"traceEvents": []}' * 100, compression, asbytes=True))
+    data[10:] = b"\xff" * (len(data) - 10)
+    (tmp_path / "a.json.gz").write_bytes(data)
+    with pytest.raises(TraceError, match="damaged"):
+        import_files([tmp_path / "a.json.gz"], tmp_path / "a.topsprof", JobOptions(importer=importer))

@@ -227,3 +227,20 @@ def test_the_real_viztracer_trace(traces_dir: Path, import_bytes: Any) -> None:
     expected = [event for event in json.loads(raw)["traceEvents"] if event.get("cat") == "FEE"]
     assert session.tables()["python"] == len(expected)
     assert session.ledger.total("dropped") == 0
+
+
+def test_collapsed_heads_with_odd_lines(import_bytes: Any) -> None:
+    for head in (";;; 5\n", "\n  \n\n", "# made by\n  # another\n", "; 1\n;; 2\n"):
+        session = import_bytes((head + "main;work 3\n" * 2).encode(), name="a.txt")
+        assert stacks(session)[("main", "work")] == 6, head
+
+
+def test_speedscope_profiles_that_are_none(import_bytes: Any) -> None:
+    document = {
+        "$schema": "https://www.speedscope.app/file-format-schema.json",
+        "shared": {"frames": [{"name": "f"}]},
+        "profiles": [None, 7, {"type": "sampled", "name": "p", "samples": [[0]], "weights": [1]}],
+    }
+    session = import_bytes(json.dumps(document).encode(), name="a.json")
+    assert codes(session) == {"dropped:no_profile": 2}
+    assert session.tables()["sample"] == 1

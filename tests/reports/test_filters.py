@@ -117,3 +117,9 @@ def test_windows_are_sets_of_points(left, right):
     assert all(a[1] < b[0] for a, b in itertools.pairwise(first))
     common = filters.intersect(first, second)
     assert (points(common) if common else set()) == points(left) & points(right)
+
+
+@pytest.mark.parametrize("text", ["99999999999999999999/", "/99999999999999999999", "@99999999999999999999/"])
+def test_times_beyond_all_are_called_so(text):
+    with pytest.raises(UserError, match="999 is beyond"):
+        filters.parse_time_range(text, 0)

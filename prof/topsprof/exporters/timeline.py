@@ -236,7 +236,7 @@ def _nested(base: Int64s, start: Int64s, end: Int64s) -> tuple[Int64s, npt.NDArr
     return track, out
 
 
-def by_level(level: Int64s) -> list[Int64s]:
+def by_level(level: npt.NDArray[np.signedinteger[Any]]) -> list[Int64s]:
     """For each level from 0 on, the places where it stands, in order. One sort, however many levels."""
     order = np.argsort(level, kind="stable")
     return np.split(order, np.searchsorted(level[order], np.arange(1, int(level.max(initial=0)) + 1)))

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 STRETCH_BYTES = 8 << 20
 _LINE = r"^\s*(?P<stack>\S.*?)\s+(?P<weight>[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?|\.[0-9]+)\s*$"
 _HEAD_LINE = re.compile(_LINE)
+_PASSED_OVER = re.compile(r"\s*(?:#.*)?")
 _SEPARATOR = re.compile(r"(\\*);")
 
 
@@ -41,7 +42,7 @@ class CollapsedImporter:
         lines = head.decode("utf-8", "replace").splitlines()
         if len(head) >= 65536:
             lines = lines[:-1]  # cut off
-        lines = [line for line in lines if line.strip() and not line.startswith("#")][:50]
+        lines = [line for line in lines if not _PASSED_OVER.fullmatch(line)][:50]
         fitting = [line for line in lines if _HEAD_LINE.match(line)]
         named = path.name.removesuffix(".gz").removesuffix(".zst").endswith((".collapsed", ".folded"))
         if named:

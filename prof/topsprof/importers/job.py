@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import struct
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -13,6 +14,8 @@ from dataclasses import dataclass, field, replace
 from glob import escape, glob
 from pathlib import Path
 from typing import Any, Final, cast
+
+import pyarrow as pa
 
 from tops_kit.errors import TraceError, UserError
 from tops_kit.session import Ledger, SessionWriter
@@ -160,6 +163,34 @@ class _File:
     error: UserError | None = None
 
 
+# What parsers and pyarrow raise on values that nobody foresaw: its own errors are ValueErrors, TypeErrors or
+# KeyErrors but for a few.
+_UNFORESEEN: Final = (
+    ValueError,
+    TypeError,
+    LookupError,
+    ArithmeticError,
+    AttributeError,
+    RecursionError,
+    EOFError,
+    pa.ArrowException,
+    struct.error,
+)
+
+
+@contextmanager
+def _malformed(path: Path, importer: str) -> Iterator[None]:
+    """Whatever an importer stumbles over in a file becomes a TraceError that names both; its cause stays."""
+    try:
+        yield
+    except _UNFORESEEN as error:
+        reason = " ".join(str(error).split())[:160]
+        raise TraceError(
+            f"{path}: not sound as a trace of type {importer} ({type(error).__name__}: {reason}); "
+            "export it again with the tool that wrote it"
+        ) from error
+
+
 class _Stopped(BaseException):
     """Another file failed, or the user wants to stop."""
 
@@ -274,10 +305,9 @@ class _Job:
         options = replace(self._job.options, rank=file.rank, process_ids=file.ids, shift_ns=file.shift_ns)
         out = FileWriter(self._stage)
         try:
-            importer = (
-                registry.load(self._job.importer) if self._job.importer else registry.detect(file.source)
-            )
-            importer.run(file.source, cast(SessionWriter, out), options)
+            importer = registry.choose(file.source, self._job.importer)
+            with _malformed(file.path, importer.name):
+                importer.run(file.source, cast(SessionWriter, out), options)
         except UserError as error:
             file.error = error
         file.ledger = out.ledger
@@ -443,8 +473,10 @@ def trace_files(text: str) -> list[Path]:
         if not found:
             raise UserError(f"{text}: there is no file in this folder; give a trace, or a folder of traces")
         return found
-    if path.exists():
+    if path.is_file():
         return [path]
+    if path.exists():
+        raise UserError(f"{text} is not a regular file; give a session, or a trace in a file")
     if any(c in text for c in "*?["):
         names = glob(text, recursive=True)  # noqa: PTH207 - Path.glob takes no absolute pattern
         found = sorted(path for name in names if (path := Path(name)).is_file())

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -80,6 +80,24 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+_TYPES: Final[dict[str, set[type]]] = {
+    "number": {int, type(None)},
+    "real": {int, float, type(None)},
+    "text": {str, type(None)},
+}
+
+
+def _converted(wanted: str, value: Any) -> Any:
+    """A value as `wanted`; None when it has no such meaning."""
+    if wanted == "text":
+        return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    try:
+        number = float(value) if wanted == "real" else int(value)
+    except (ValueError, OverflowError):  # OverflowError: infinite
+        return None
+    return number if wanted == "real" or -(1 << 63) <= number < 1 << 63 else None
+
+
 class _Import:
     """One import under way."""
 
@@ -126,7 +144,22 @@ class _Import:
         chosen = ", ".join(map(quoted, columns))
         cursor = self._database.execute(f"SELECT {chosen} FROM {quoted(table)} {where}")
         while rows := cursor.fetchmany(FETCH_ROWS):
-            yield dict(zip(columns, map(list, zip(*rows, strict=True)), strict=True))
+            found = dict(zip(columns, map(list, zip(*rows, strict=True)), strict=True))
+            for name, values in found.items():
+                found[name] = self._sound(table, name, values)
+            yield found
+
+    def _sound(self, table: str, name: str, values: list[Any]) -> list[Any]:
+        """The values of a column as its type: SQLite keeps anything in any column."""
+        wanted = nsys.column_type(table, name)
+        if set(map(type, values)) <= _TYPES[wanted]:
+            return values
+        sound = [value if type(value) in _TYPES[wanted] else _converted(wanted, value) for value in values]
+        lost = sum(new is None and old is not None for new, old in zip(sound, values, strict=True))
+        changed = sum(type(new) is not type(old) for new, old in zip(sound, values, strict=True)) - lost
+        self._tally.repaired("value_of_another_type", changed, f"those of {name} were converted")
+        self._tally.repaired("value_of_no_use", lost, f"those of {name} that are no {wanted} are left empty")
+        return sound
 
     def _string_table(self) -> tuple[Int64s, pa.Array]:
         if "StringIds" not in self._tables:

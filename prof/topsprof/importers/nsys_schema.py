@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tops_kit.session.schema import TABLES
+
 # Event types of NVTX_EVENTS
 CATEGORY, MARK, PUSH_POP, START_END, DOMAIN = 33, 34, 59, 60, 75
 STYLES = {MARK: "Mark", PUSH_POP: "PushPop", START_END: "StartEnd"}
@@ -165,3 +167,18 @@ PID_BITS = 24
 def global_id(pid: int, tid: int = 0) -> int:
     """nsys's number of a thread: 24 bits each of process and thread."""
     return pid << PID_BITS | tid
+
+
+_TEXTS = {
+    column.name for table in TABLES.values() for column in table.columns if column.type in ("name", "text")
+} | {"text", "jsonText"}
+_REALS = {
+    column.name for table in TABLES.values() for column in table.columns if column.type == "float64"
+} | {"doubleValue", "floatValue"}
+
+
+def column_type(table: str, name: str) -> str:
+    """What the values of a column are, theirs or ours: `text`, `real` or `number`."""
+    if table == NVTX and name == "category":  # theirs is a number, ours is its name
+        return "number"
+    return "text" if name in _TEXTS else "real" if name in _REALS else "number"

@@ -41,6 +41,16 @@ def load(name: str) -> Importer:
         raise UserError(f"{name} is no part of this version of topsprof") from None
 
 
+def choose(source: Source, name: str | None) -> Importer:
+    """The importer called `name`, or without one that of the content. UserError when there is none."""
+    chosen = None if name is None else load(name)
+    if not source.head().strip() and source.head_damage:
+        raise TraceError(
+            f"{source.path}: {source.head_damage} before any of its content; get another copy of it"
+        )
+    return chosen or detect(source)
+
+
 def detect(source: Source) -> Importer:
     """The importer of a file, by its content. TraceError when none recognises it."""
     head = source.head()
@@ -52,7 +62,8 @@ def detect(source: Source) -> Importer:
         importer = load(name)
         if importer.detects(head, source.path):
             return importer
+    damage = f"{source.head_damage}, and what is left is " if source.head_damage else ""
     raise TraceError(
-        f"{source.path}: not a trace format that is known ({', '.join(sorted(IMPORTERS))}); "
+        f"{source.path}: {damage}not a trace format that is known ({', '.join(sorted(IMPORTERS))}); "
         "if you are sure of the format, name it: topsprof import -t FORMAT"
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import queue
+import stat
 import threading
 import zlib
 from collections.abc import Callable, Iterator
@@ -34,14 +35,18 @@ class Source:
         self.damage: str | None = (
             None  # what is wrong with the compressed stream, once it has been read to there
         )
+        self.head_damage: str | None = None  # the same of what `head` has read
         self._progress = progress
         self._head: bytes | None = None
         try:
-            self.size = self.path.stat().st_size
+            found = self.path.stat()
         except OSError as error:
             raise TraceError(
                 f"{self.path}: {error.strerror or error}; give the path of a trace file"
             ) from error
+        if not stat.S_ISREG(found.st_mode):  # a pipe would be waited for, and can be read but once
+            raise TraceError(f"{self.path} is not a regular file; give the path of a trace file")
+        self.size = found.st_size
 
     def head(self) -> bytes:
         """The first HEAD_BYTES decompressed bytes, byte order mark removed."""
@@ -54,6 +59,7 @@ class Source:
                 have += len(chunk)
                 if have >= HEAD_BYTES + len(_BOM):
                     break
+            self.head_damage = quiet.damage
             self._head = b"".join(parts).removeprefix(_BOM)[:HEAD_BYTES]
         return self._head
 

@@ -94,6 +94,9 @@ class _Import:
             self._origin = int(own.get("originNs", 0))
         names: dict[tuple[int, int], str] = {}
         for number, profile in enumerate(document["profiles"], 1):
+            if not isinstance(profile, dict):
+                self._tally.dropped("no_profile", 1, f"profile {number} is not an object")
+                continue
             place = self._place(profile, number)
             names.setdefault(place, str(profile.get("name") or f"profile {number}"))
             digits = _DIGITS.get(profile.get("unit", "none"), 0)

@@ -40,7 +40,10 @@ def _time(word: str, text: str, origin_ns: int) -> int:
         value = parse_time(word.removeprefix("@"), "ns")
     except UserError as error:
         raise UserError(f"--filter-time {text}: {error}") from error
-    return value if word.startswith("@") else origin_ns + value
+    at = value if word.startswith("@") else origin_ns + value
+    if abs(at) >= FOREVER:
+        raise UserError(f"--filter-time {text}: {word} is beyond all times that a session can hold")
+    return at
 
 
 def parse_tx(text: str) -> tuple[str, str | None, int | None]:
