@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from topsprof.capture import attached, process_table
 from topstx.recorder import layout
 
 from tops_kit.collect import control
@@ -137,6 +138,32 @@ def test_wait_all_waits_for_what_the_program_left_behind(cli: Any) -> None:
     done = cli("run", "--wait", "all", "-o", "a", "--", "sh", "-c", shell)
     assert done.returncode == 4
     assert cli.names("a.topsprof") == ["child"]
+
+
+def test_helpers_of_multiprocessing_are_not_told_of(cli: Any) -> None:
+    program = cli.script(
+        "import multiprocessing as mp, topstx\n"
+        "def job(n): topstx.mark('job'); return n\n"
+        "if __name__ == '__main__':\n"
+        "    for method in ('spawn', 'forkserver'):\n"
+        "        with mp.get_context(method).Pool(1) as pool: assert pool.map(job, [1]) == [1]\n"
+    )
+    done = cli("run", "-o", "a", "--", sys.executable, program)
+    assert done.returncode == 0 and "still run" not in done.stderr
+
+
+def test_only_helpers_that_end_are_left_out(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = {
+        1: b"python\0-c\0from multiprocessing.resource_tracker import main;main(4)\0",
+        2: b"python\0-c\0from multiprocessing.forkserver import main; main(...)\0",
+        3: b"python\0-c\0from multiprocessing.forkserver import main; main(...)\0",
+        4: b"python\0job.py\0",
+    }
+    looks = iter([{1, 2, 3, 4}, {1, 2, 3, 4}])
+    monkeypatch.setattr(attached, "living", lambda folder: next(looks, {3, 4}))
+    monkeypatch.setattr(attached, "_HELPER_S", 0.1)
+    monkeypatch.setattr(process_table, "command_line", lines.__getitem__)
+    assert attached.left_behind(cli.cwd) == {3, 4}
 
 
 def test_processes_left_behind_are_told_of(cli: Any, read_line: ReadLine) -> None:

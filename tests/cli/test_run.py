@@ -75,6 +75,19 @@ def test_nothing_is_overwritten_unasked(cli: Any) -> None:
     assert cli.names("a.topsprof") == []
 
 
+def test_force_keeps_the_old_session_when_the_program_does_not_start(cli: Any) -> None:
+    assert cli("run", "-o", "a", cli.script(ANNOTATED)).returncode == 0
+    broken = cli.script("#!/no/such/interpreter\n", "broken")
+    broken.chmod(0o755)
+    assert cli("run", "-f", "-o", "a", "--", broken).returncode == 127
+    assert cli.names("a.topsprof") == ["here", "work"]
+    forgotten = cli.cwd / ".a.topsprof.4194305.old"  # of a topsprof that was killed; no pid is so high
+    forgotten.mkdir()
+    assert cli("run", "-f", "-o", "a", "--", "true").returncode == 0
+    assert cli.names("a.topsprof") == []
+    assert [path.name for path in cli.cwd.glob(".*")] == []
+
+
 def test_force_removes_sessions_only(cli: Any) -> None:
     folder = cli.cwd / "mine.topsprof"
     folder.mkdir()

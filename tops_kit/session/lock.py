@@ -70,15 +70,22 @@ class FolderLock:
         It is renamed aside while the lock is held, so whoever makes a folder of that name meanwhile keeps
         it. OSError when it can't be removed; then nothing of it is gone.
         """
+        shutil.rmtree(self.set_folder_aside("gone"))
+
+    def set_folder_aside(self, ending: str = "old") -> Path:
+        """Give the folder that the lock file lies in a hidden name, which is returned; release the lock.
+
+        The name is .NAME.PID.ENDING. OSError when it can't be renamed.
+        """
         folder = self.path.parent
-        aside = folder.with_name(f".{folder.name[:200]}.{os.getpid()}.old")
+        aside = folder.with_name(f".{folder.name[:200]}.{os.getpid()}.{ending}")
         if os.name != "posix":  # a folder with an open file can't be renamed there
             self.release()
         try:
             folder.rename(aside)
         finally:
             self.release()
-        shutil.rmtree(aside)
+        return aside
 
     def holder(self) -> int | None:
         """Process number that the lock file names, None when unknown; for messages only."""

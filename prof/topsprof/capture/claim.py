@@ -19,6 +19,7 @@ class Claim:
 
     def __init__(self, folder: Path, lock: FolderLock) -> None:
         self.folder = folder
+        self.replaced: Path | None = None  # where the session lies that had the name before
         self._lock = lock
 
     @property
@@ -26,23 +27,35 @@ class Claim:
         """Whether the folder still is where we made it."""
         return self._lock.in_place
 
+    def settle(self) -> None:
+        """The recording has begun: the session that it replaces goes."""
+        if self.replaced is not None:
+            shutil.rmtree(self.replaced, ignore_errors=True)
+            self.replaced = None
+
     def release(self) -> None:
         """Leave the folder to whoever wants it."""
+        self.settle()
         if self._lock.in_place:
             with contextlib.suppress(OSError):  # then an empty file stays
                 self._lock.path.unlink()
         self._lock.release()
 
     def discard(self) -> None:
-        """Remove the folder, as nothing was recorded into it."""
+        """Remove the folder, as nothing was recorded into it; what it replaced is there again."""
         if self._lock.in_place:
             with contextlib.suppress(OSError):  # what can't be removed stays
                 self._lock.remove_folder()
         self._lock.release()
+        if self.replaced is not None:
+            with contextlib.suppress(OSError):  # someone else took the name
+                self.replaced.rename(self.folder)
+            self.replaced = None
 
 
 def claim_folder(options: RecordOptions, pid: int) -> Claim:
-    """Make the folder of a new session, named by `-o`; an old session there is removed where -f allows it.
+    """Make the folder of a new session, named by `-o`. Where -f allows it an old session there is set aside,
+    until `settle`.
 
     Raises UserError when the name is taken or the folder can't be made.
     """
@@ -99,11 +112,15 @@ def _made(path: Path) -> Claim | None:
 
 def _made_again(path: Path) -> Claim:
     """Make the folder in place of an old session. Raises UserError."""
-    from tops_kit.session.removal import remove_session
+    from tops_kit.session.removal import set_session_aside
 
+    old: Path | None = None
     with contextlib.suppress(FileNotFoundError):  # removed meanwhile
-        remove_session(path)
+        old = set_session_aside(path)
     claim = _made(path)
     if claim is None:
+        if old is not None:
+            shutil.rmtree(old, ignore_errors=True)
         raise UserError(f"'{path}' is being recorded by another process: use another name with -o")
+    claim.replaced = old
     return claim

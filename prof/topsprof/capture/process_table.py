@@ -15,6 +15,14 @@ def start_time(pid: int) -> int | None:
     return None if fields[0] in (b"Z", b"X") else int(fields[19])
 
 
+def command_line(pid: int) -> bytes:
+    """The words of its command line, each ended by a zero byte; empty when it is gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
 def children(pid: int) -> list[int]:
     """The child processes of `pid`, zombies included."""
     found: list[int] = []

@@ -54,7 +54,7 @@ def record(program: Program, options: RecordOptions, say: Say) -> Outcome:
         raise
     active.on_close = lambda: live.withdraw(announced)
     try:
-        status = _run(held, active, options, say)
+        status = _run(held, active, options, say, claimed.settle)
     except ProgramError:
         active.close()
         _take_back(claimed, announced)
@@ -78,8 +78,14 @@ def _take_back(claimed: claim.Claim | None, announced: Path | None) -> None:
         live.withdraw(announced)
 
 
-def _run(held: HeldProgram, active: recording.Recording, options: RecordOptions, say: Say) -> int:
-    """The wait status of the program."""
+def _run(
+    held: HeldProgram,
+    active: recording.Recording,
+    options: RecordOptions,
+    say: Say,
+    started: Callable[[], None],
+) -> int:
+    """The wait status of the program; `started` is called once it runs."""
     isolated = IsolatedPythons(held.pid, active.folder)
     active.isolated = isolated.found
     with supervise.Supervisor(held.pid) as supervisor:
@@ -96,10 +102,11 @@ def _run(held: HeldProgram, active: recording.Recording, options: RecordOptions,
         # First the switch: a short program may be done before this process runs again.
         active.begin()
         held.release(inject.environment(active.folder))
+        started()
         status = supervisor.wait(wake)
         if options.wait_all:
             supervisor.wait_for_orphans(wake, lambda: {active.collector.process.pid})
-        left = set() if active.closed else attached.living(active.folder)
+        left = set() if active.closed else attached.left_behind(active.folder)
         active.close()  # while signals are held back: a second Ctrl-C does not cost the session
         if left:
             say(f"recorded processes still run ({_listed(left)}): --wait all waits for them")
