@@ -55,9 +55,9 @@ class Command(Protocol):
 class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are one line."""
 
-    def parse_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def, override]  # as it is there
-        """As in argparse; an unknown long option gets the one that was probably meant."""
-        found, unknown = self.parse_known_args(args, namespace)
+    def parse(self, words: Sequence[str]) -> argparse.Namespace:
+        """`parse_args`; an error of an unknown long option names the one that was probably meant."""
+        found, unknown = self.parse_known_args(words)
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}{self._meant(unknown)}")
         return found
@@ -155,7 +155,7 @@ def _run_verb(word: str, rest: list[str]) -> int:
     command = load_command(verb)
     parser = Parser(prog=f"topsprof {verb}", description=VERBS[verb][1] + ".", allow_abbrev=False)
     command.add_arguments(parser)
-    return command.run(parser.parse_args(rest))
+    return command.run(parser.parse(rest))
 
 
 def load_command(verb: str) -> Command:
