@@ -6,10 +6,13 @@ import json
 import os
 import shutil
 import signal
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tops_kit.collect import __main__ as collect_main
 from tops_kit.collect import control
 
 
@@ -69,3 +72,20 @@ def test_a_folder_removed_while_recording_is_one_clear_line(cli: Any, read_line:
     assert run.returncode == 0
     assert len(error.splitlines()) == 1 and "was removed while it was being recorded" in error
     assert "Errno" not in error and "recover" not in error
+
+
+def test_a_program_without_our_environment_is_explained(cli: Any) -> None:
+    done = cli(
+        "run", "-o", "a", "--", "env", "-i", sys.executable, cli.script("import topstx; topstx.mark(1)")
+    )
+    assert done.returncode == 0
+    assert "nothing recorded" in done.stderr and "keep the environment" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "text"), [(MemoryError(), "not enough memory"), (OSError(28, "x"), "the disk is full")]
+)
+def test_why_recording_stopped_is_one_line_for_people(tmp_path: Path, error: Exception, text: str) -> None:
+    line = collect_main._line(tmp_path, error)
+    assert text in line and "recover" in line
+    assert "Error" not in line and "\n" not in line

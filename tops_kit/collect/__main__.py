@@ -126,6 +126,8 @@ def _line(folder: Path, error: Exception) -> str:
         text = str(error)
     elif isinstance(error, OSError) and error.errno == errno.ENOSPC:
         text = f"cannot write {folder}: the disk is full; free some space"
+    elif isinstance(error, MemoryError):
+        text = f"cannot write {folder}: there is not enough memory ({error or 'none is left'})"
     else:
         text = f"cannot write {folder}: {type(error).__name__}: {error}"
     return f"topsprof: {text}. Recording stopped; `topsprof recover {folder}` completes the session"

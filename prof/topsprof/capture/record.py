@@ -188,8 +188,8 @@ def _likely_reason(program: Program, active: recording.Recording, finding: recor
         return _never_on(options)
     if "process" not in finding.tables:
         return (
-            "no process of the program has a recorder; it has to be a Python 3.11+ that imports site, "
-            "or use topstx.h, or NVTX"
+            "no process of the program has a recorder; it has to keep the environment, "
+            "and be a Python 3.11+ that imports site, or use topstx.h, or NVTX"
         )
     if options.domain_include or options.domain_exclude:
         return "no call in a domain that --topstx-domain-include/-exclude lets through"
