@@ -153,15 +153,16 @@ def test_helpers_of_multiprocessing_are_not_told_of(cli: Any) -> None:
 
 
 def test_only_helpers_that_end_are_left_out(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = b"python\0-c\0from multiprocessing.forkserver import main; main(...)\0"
     lines = {
         1: b"python\0-c\0from multiprocessing.resource_tracker import main;main(4)\0",
-        2: b"python\0-c\0from multiprocessing.forkserver import main; main(...)\0",
-        3: b"python\0-c\0from multiprocessing.forkserver import main; main(...)\0",
+        2: server,
+        3: server,  # forked by it
         4: b"python\0job.py\0",
     }
-    looks = iter([{1, 2, 3, 4}, {1, 2, 3, 4}])
-    monkeypatch.setattr(attached, "living", lambda folder: next(looks, {3, 4}))
-    monkeypatch.setattr(attached, "_HELPER_S", 0.1)
+    headers = [{"pid": pid, "proc_start": 5, "parent_serial": 7 if pid == 3 else 0} for pid in lines]
+    monkeypatch.setattr(attached, "_headers", lambda folder: iter(headers))
+    monkeypatch.setattr(process_table, "start_time", lambda pid: 5)
     monkeypatch.setattr(process_table, "command_line", lines.__getitem__)
     assert attached.left_behind(cli.cwd) == {3, 4}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -14,34 +13,33 @@ from topsprof.capture import process_table
 
 _RESOURCE_TRACKER: Final = b"from multiprocessing.resource_tracker import main"
 _FORK_SERVER: Final = b"from multiprocessing.forkserver import main"
-_HELPER_S: Final = 0.5
-_LOOK_S: Final = 0.01
 
 
 def living(folder: Path) -> set[int]:
     """Pids of living processes that are attached to the session being recorded in `folder`."""
-    # a pid may be reused: together with the start time it names one process
-    return {
-        header["pid"]
-        for header in _headers(folder)
-        if process_table.start_time(header["pid"]) == header["proc_start"]
-    }
+    return {header["pid"] for header in _living(folder)}
 
 
 def left_behind(folder: Path) -> set[int]:
     """Pids of processes that are attached and live on after the program.
 
-    Not multiprocessing's helpers, which end by themselves: its resource tracker with the last process that
-    uses it, its fork server at once (waited for a moment, as what it forked has the same command line).
+    Not multiprocessing's helpers, which end by themselves: its fork server with the program, its resource
+    tracker with the last process that uses it.
     """
-    left = {pid for pid in living(folder) if _RESOURCE_TRACKER not in process_table.command_line(pid)}
-    deadline = time.monotonic() + _HELPER_S
-    while time.monotonic() < deadline and any(
-        _FORK_SERVER in process_table.command_line(pid) for pid in left
-    ):
-        time.sleep(_LOOK_S)
-        left &= living(folder)
-    return left
+    return {header["pid"] for header in _living(folder) if not _is_helper(header)}
+
+
+def _is_helper(header: dict[str, Any]) -> bool:
+    line = process_table.command_line(header["pid"])
+    # what the fork server forked has the same command line
+    return _RESOURCE_TRACKER in line or (_FORK_SERVER in line and not header["parent_serial"])
+
+
+def _living(folder: Path) -> Iterator[dict[str, Any]]:
+    # a pid may be reused: together with the start time it names one process
+    for header in _headers(folder):
+        if process_table.start_time(header["pid"]) == header["proc_start"]:
+            yield header
 
 
 def ever(folder: Path) -> set[int]:
