@@ -81,3 +81,14 @@ def test_a_lock_on_a_file_that_was_replaced_does_not_count(tmp_path: Path) -> No
     assert not first.in_place
     first.release()
     second.release()
+
+
+def test_an_import_does_not_overwrite_a_session_being_recorded(cli: Any, read_line: Any) -> None:
+    program = "import topstx; topstx.mark('kept'); print('ready', flush=True); input()"
+    run = cli.start("run", "-o", "a", "--", "python", cli.script(program), stdin=-1, bufsize=0)
+    assert read_line(run) == "ready"
+    cli.script('{"traceEvents": [{"ph": "X", "name": "b", "ts": 1, "dur": 1, "pid": 1, "tid": 1}]}', "t.json")
+    done = cli("import", "t.json", "-o", "a", "-f")
+    assert done.returncode == 2 and "being written" in done.stderr
+    assert run.communicate(b"\n", timeout=60) and run.returncode == 0
+    assert cli.names("a.topsprof") == ["kept"]
