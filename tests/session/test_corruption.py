@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -182,3 +184,42 @@ def test_what_differs_from_its_checksum_is_not_merged_away(make_session: Make) -
     compact(path)
     assert damaged.path.exists()
     assert not any(damaged.name in segment.replaces for segment in Session.open(path).segments("tx"))
+
+
+_WRONG = (None, 1, "x", [], {}, -1, 2**70, 1.5, [None], {"a": None}, True)
+
+
+@pytest.mark.parametrize("wrong", _WRONG, ids=repr)
+def test_what_meta_says_of_another_type_loses_just_that_segment(
+    make_session: Make, wrong: object, tmp_path: Path
+) -> None:
+    path = make_session(segments=2, calls=20)
+    segment = next(iter(sorted((path / "segments").glob("tx-*"))))
+    meta = json.loads((segment / "meta.json").read_text())
+    cases = [{key: wrong} for key in meta]
+    for key in ("files", "constants", "user"):
+        cases += [{key: meta[key] | {inner: wrong}} for inner in meta[key]]
+    for case in cases:
+        (segment / "meta.json").write_text(json.dumps(meta | case))
+        try:
+            _use(path)
+            pack(path, tmp_path / "a.topspack", overwrite=True)
+        except SessionError as error:
+            assert "\n" not in str(error)
+        rows = Session.open(path).tables()["tx"]
+        assert rows > 0
+    (segment / "meta.json").write_text(json.dumps(meta | {"rows": 2**70}))
+    assert any("meta.json is damaged" in line for line in Session.open(path).ledger.lines())
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no FIFOs on this system")
+def test_pipes_in_a_session_are_not_waited_for(make_session: Make) -> None:
+    path = make_session(segments=2, calls=20)
+    meta = next(iter(sorted((path / "segments").glob("tx-*")))) / "meta.json"
+    meta.unlink()
+    os.mkfifo(meta)
+    assert any("damaged" in line for line in Session.open(path).ledger.lines())
+    (path / "session.json").unlink()
+    os.mkfifo(path / "session.json")
+    with pytest.raises(SessionError, match="damaged"):
+        Session.open(path)

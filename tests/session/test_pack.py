@@ -156,3 +156,50 @@ def test_a_pack_whose_rows_have_no_time(make_session: Make, tmp_path: Path) -> N
     with pytest.raises(SessionError, match=r"tx-99.parquet has rows without a time"):
         unpack(file, tmp_path / "b.topsprof")
     assert not list(tmp_path.glob("*b.topsprof*"))
+
+
+def test_members_that_zip_compresses_are_refused(make_session: Make, tmp_path: Path) -> None:
+    file = pack(make_session(segments=1, calls=1))
+    with zipfile.ZipFile(file) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(tmp_path / "b.topspack", "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    with pytest.raises(SessionError, match="compressed by zip"):
+        unpack(tmp_path / "b.topspack")
+
+
+def test_rows_that_would_fill_the_memory_are_refused(
+    make_session: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tops_kit.session.packing._LARGEST_DECODED", 1 << 20)
+    file = pack(make_session(segments=1, calls=1))
+    with zipfile.ZipFile(file) as archive:
+        manifest = archive.read("session.json")
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"start_ns": pa.array([0] * 1_000_000)}), sink, compression="zstd")
+    with zipfile.ZipFile(tmp_path / "b.topspack", "w") as archive:
+        archive.writestr("session.json", manifest)
+        archive.writestr("tx-0.parquet", sink.getvalue())
+    with pytest.raises(SessionError, match="1000000 rows") as caught:
+        unpack(tmp_path / "b.topspack")
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "b.topsprof").exists()
+
+
+def test_row_groups_come_back_in_order(tmp_path: Path) -> None:
+    with SessionWriter.create(tmp_path / "a.topsprof") as writer:
+        writer.append("stack", {"stack_id": list(range(3_000_000)), "name": ["a", "b", "c"] * 1_000_000})
+    again = Session.open(unpack(pack(tmp_path / "a.topsprof"), tmp_path / "b.topsprof"))
+    assert again.table("stack", ["stack_id"]).column(0).to_pylist() == list(range(3_000_000))
+
+
+def test_a_flipped_bit_is_found(make_session: Make, tmp_path: Path) -> None:
+    file = pack(make_session(segments=1, calls=300))
+    data = bytearray(file.read_bytes())
+    with zipfile.ZipFile(file) as archive:
+        info = max(archive.infolist(), key=lambda info: info.file_size)
+    data[info.header_offset + info.file_size // 2] ^= 1
+    (tmp_path / "b.topspack").write_bytes(data)
+    with pytest.raises(SessionError, match="damaged"):
+        unpack(tmp_path / "b.topspack")

@@ -26,6 +26,12 @@ _TYPES: dict[str, pa.DataType] = {
     "text": pa.string(),
     "name": NAME_TYPE,
 }
+_RANGES = {
+    "int64": (-(1 << 63), 1 << 63),
+    "int32": (-(1 << 31), 1 << 31),
+    "uint32": (0, 1 << 32),
+    "uint8": (0, 1 << 8),
+}
 _SCALARS = (str, bytes, int, float, bool, np.generic, type(None))
 
 
@@ -63,6 +69,20 @@ def scalar_value(column: Column, value: Values) -> Any:
     if _is_plain(column, (value,)):
         return value
     return pa.scalar(value, type_).as_py()
+
+
+def fits(column: Column, value: Any) -> bool:
+    """Whether a plain value, e.g. one out of JSON, can stand in the column; None always can."""
+    if value is None:
+        return True
+    if column.type in ("name", "text"):
+        return isinstance(value, str)
+    if column.type == "bool":
+        return isinstance(value, bool)
+    if column.type == "float64":
+        return type(value) in (int, float)
+    low, high = _RANGES[column.type]
+    return type(value) is int and low <= value < high
 
 
 def constant_array(column: Column, value: Any, rows: int) -> pa.Array:

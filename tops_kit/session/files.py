@@ -80,6 +80,8 @@ def write_json(path: Path, value: Any, *, durable: bool = False, fresh: bool = F
 
 def read_json(path: Path) -> dict[str, Any]:
     """The JSON object in a file. OSError when unreadable, ValueError when it isn't a JSON object."""
+    if path.exists() and not path.is_file():  # opening a pipe would wait for its writer
+        raise ValueError("not a regular file")
     value = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(value, dict):
         raise ValueError("not a JSON object")

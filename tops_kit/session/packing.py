@@ -31,6 +31,9 @@ from tops_kit.session.segment import SEGMENTS, Segment, SegmentData, write_segme
 PACK_SUFFIX = ".topspack"
 _MEMBER = re.compile(r"([a-z_]+)-(\d{1,9})\.parquet")
 _LARGEST_MANIFEST = 64 << 20
+_LARGEST_DECODED = 4 << 30
+_BEST_RATIO = 200
+_MOST_ROWS = 1 << 28  # of a segment: a compaction makes at most some million
 
 
 def pack(path: str | Path, out: str | Path | None = None, *, overwrite: bool = False) -> Path:
@@ -148,9 +151,10 @@ def _unpack_into(archive: zipfile.ZipFile, file: Path, folder: Path) -> None:
                 with archive.open(name) as member:
                     manifest = json.loads(member.read(_LARGEST_MANIFEST))
                 continue
-            with archive.open(name) as member:
-                rows = pq.read_table(pa.BufferReader(member.read()), use_threads=False)
-            data = _data(table, rows)
+            # read whole: zip compares its checksum with nothing less, and it is small as it is stored
+            with pq.ParquetFile(pa.BufferReader(archive.read(name))) as packed:
+                _check_size(packed.metadata, archive.getinfo(name), file)
+                data = _data(table, _rows_of(packed))
         except (
             zipfile.BadZipFile,
             pa.ArrowException,
@@ -178,10 +182,40 @@ def _unpack_into(archive: zipfile.ZipFile, file: Path, folder: Path) -> None:
     write_json(folder / MANIFEST, manifest)
 
 
+def _check_size(metadata: pq.FileMetaData, member: zipfile.ZipInfo, file: Path) -> None:
+    """SessionError when a member would fill the memory: no session packs that well."""
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    decoded = sum(group.total_byte_size for group in groups)
+    # runs of one value shrink to nothing at any length, and are long only once they are rows
+    width = 8 * max(metadata.num_columns, 1)
+    size = max(decoded, metadata.num_rows * width)
+    if metadata.num_rows > _MOST_ROWS or (
+        size > _LARGEST_DECODED and size > _BEST_RATIO * max(member.compress_size, 1)
+    ):
+        raise SessionError(
+            f"{file}: {member.filename} has {member.file_size} bytes but {metadata.num_rows} rows, which no "
+            "session packs into so few; get another copy of it"
+        )
+
+
+def _rows_of(packed: pq.ParquetFile) -> pa.Table:
+    """All rows, a row group at a time: what a group holds beside them is given back before the next."""
+    count = packed.metadata.num_row_groups
+    if not count:
+        return packed.read(use_threads=False)
+    return pa.concat_tables([packed.read_row_group(i, use_threads=False) for i in range(count)])
+
+
 def _members(archive: zipfile.ZipFile, file: Path) -> list[tuple[str, Table | None]]:
     """(name, table) of each member in the order of a table's rows; the table of session.json is None."""
     found: list[tuple[int, str, Table | None]] = []
-    for name in archive.namelist():
+    for info in archive.infolist():
+        name = info.filename
+        if info.compress_type != zipfile.ZIP_STORED or info.compress_size != info.file_size:
+            raise SessionError(
+                f"{file}: {name[:60]!r} is compressed by zip, which `topsprof pack` never does; "
+                "pack the session again"
+            )
         match = _MEMBER.fullmatch(name)
         if name == MANIFEST:
             found.append((0, name, None))

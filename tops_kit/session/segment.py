@@ -32,6 +32,7 @@ LANES = "lanes.arrow"
 PYRAMID = "pyramid.arrow"
 SUMMARY = "summary.arrow"
 INDEX_FILES = (LANES, PYRAMID, SUMMARY)
+_MOST_ROWS = 1 << 32  # far more than one segment ever has
 _HOT_COLUMNS = ("start_ns", "duration_ns", "name")
 _TEMPORARY = ".tmp-"
 _WORTH_COMPRESSING = 1 << 14  # bytes of a file's columns
@@ -318,8 +319,30 @@ class Segment:
             raise SegmentDamagedError(f"{META} can't be read: {error.strerror or error}") from error
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise SegmentDamagedError(f"{META} is damaged") from error
-        if self.rows < 0 or len(self.version) != 2:
+        if self.rows < 0 or len(self.version) != 2 or (self.readable and not self._plausible(meta)):
             raise SegmentDamagedError(f"{META} is damaged")
+
+    def _plausible(self, meta: dict[str, Any]) -> bool:
+        """Whether what `meta.json` says can be: later code does sums and makes arrays of it."""
+        times = (self.start_ns, self.end_ns)
+        return (
+            type(meta["rows"]) is int
+            and 0 <= self.rows < _MOST_ROWS
+            and all(type(part) is int for part in meta["format"])
+            and self.level in ("raw", "lanes")
+            and type(meta["order"]) is int
+            and isinstance(meta["replaces"], list)
+            and (HOT in self.files or self.table.kind is Kind.PLAIN)
+            and all(time is None or (type(time) is int and abs(time) < 1 << 63) for time in times)
+            and (times[0] is None) == (times[1] is None)
+            and ((times[0] is not None) == (self.table.kind is not Kind.PLAIN and self.rows > 0))
+            and all(size >= 0 and Path(name).name == name for name, size in self.files.items())
+            and all(
+                cols.fits(self.table.column(name), value)
+                for name, value in self.constants.items()
+                if name in self.table.column_names  # a later minor version may have more
+            )
+        )
 
     def _missing(self, name: str) -> Exception:
         return (
