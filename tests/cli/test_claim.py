@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ def test_of_two_runs_with_f_one_records_and_one_refuses(cli: Any, until: Any) ->
         "import topstx, os, time\nfor i in range(20000): topstx.mark('m')\n"
         "while not os.path.exists('go'): time.sleep(0.01)"
     )
-    runs = [cli.start("run", "-o", "same", "-f", "--", "python", "program.py") for _ in range(2)]
+    runs = [cli.start("run", "-o", "same", "-f", "--", sys.executable, "program.py") for _ in range(2)]
     until(lambda: any(run.poll() is not None for run in runs))
     (cli.cwd / "go").touch()
     ended = [(run.communicate(timeout=60)[1].decode(), run.returncode) for run in runs]
@@ -85,7 +86,7 @@ def test_a_lock_on_a_file_that_was_replaced_does_not_count(tmp_path: Path) -> No
 
 def test_an_import_does_not_overwrite_a_session_being_recorded(cli: Any, read_line: Any) -> None:
     program = "import topstx; topstx.mark('kept'); print('ready', flush=True); input()"
-    run = cli.start("run", "-o", "a", "--", "python", cli.script(program), stdin=-1, bufsize=0)
+    run = cli.start("run", "-o", "a", "--", sys.executable, cli.script(program), stdin=-1, bufsize=0)
     assert read_line(run) == "ready"
     cli.script('{"traceEvents": [{"ph": "X", "name": "b", "ts": 1, "dur": 1, "pid": 1, "tid": 1}]}', "t.json")
     done = cli("import", "t.json", "-o", "a", "-f")

@@ -151,7 +151,8 @@ def test_a_deeper_python_is_served_by_the_next_run(cli: Any, bare_topstx: dict[s
     if not found:
         pytest.skip("no Python of another supported version here")
     other_python = found[0]
-    if not (shutil.which("gcc") or shutil.which("cc")) or os.environ.get("TOPSKIT_PURE", "0") != "0":
+    compiler = os.environ.get("CC") or "gcc"
+    if os.environ.get("TOPSKIT_PURE", "0") != "0" or not shutil.which(compiler) or compiler == "/bin/false":
         pytest.skip("needs a C compiler")
     command = ["sh", "-c", f"'{other_python}' '{cli.script(REPORT)}'; true"]
     first = cli("run", "-o", "a", "--", *command, env=bare_topstx)

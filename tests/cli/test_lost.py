@@ -49,7 +49,7 @@ while not os.path.exists("go"): time.sleep(0.01)
 def test_a_killed_collector_is_named_and_recover_finds_the_records(
     cli: Any, read_line: Any, until: Any
 ) -> None:
-    run = cli.start("run", "-o", "a", "--", "python", cli.script(WAITS))
+    run = cli.start("run", "-o", "a", "--", sys.executable, cli.script(WAITS))
     assert read_line(run) == "ready"
     os.kill(control.open_control(cli.cwd / "a.topsprof").collector_pid, signal.SIGKILL)
     (cli.cwd / "go").touch()
@@ -62,7 +62,7 @@ def test_a_killed_collector_is_named_and_recover_finds_the_records(
 
 @pytest.mark.parametrize("replaced", [False, True])
 def test_a_folder_removed_while_recording_is_one_clear_line(cli: Any, read_line: Any, replaced: bool) -> None:
-    run = cli.start("run", "-o", "a", "--", "python", cli.script(WAITS))
+    run = cli.start("run", "-o", "a", "--", sys.executable, cli.script(WAITS))
     assert read_line(run) == "ready"
     shutil.rmtree(cli.cwd / "a.topsprof", ignore_errors=True)
     if replaced:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -138,8 +139,13 @@ def _prepare_python(program: Program, say: Say) -> None:
         outcome = extensions.ensure(python)
         if outcome.built:
             say(f"built the recorder for {python} (once)")
-        elif outcome.file is None and outcome.twin_serves:
+        elif outcome.file is None and outcome.twin_serves and not _is_ours(python):
             say(f"{python} records by the slower Python recorder: {outcome.problem}")
+
+
+def _is_ours(python: str) -> bool:
+    """Whether it is the interpreter we run on: what it lacks is known since the install, and to `doctor`."""
+    return Path(python).resolve() == Path(sys.executable).resolve()
 
 
 def conclude(program: Program, active: recording.Recording, code: int, pid: int, say: Say) -> Outcome:

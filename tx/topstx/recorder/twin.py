@@ -84,6 +84,7 @@ def push_range(
     category: object = None,
     payload: object = None,
 ) -> None:
+    """Begin a range of this thread and task; pop_range ends it."""
     process = _current.process
     if process is None:
         return
@@ -100,6 +101,7 @@ def push_range(
 
 
 def pop_range(domain: object = None) -> None:
+    """End the innermost range that push_range began in this domain, thread and task."""
     process = _current.process
     if process is not None:
         _pop(process, "" if domain is None else _domain_name(domain))
@@ -348,6 +350,7 @@ def mark(
     category: object = None,
     payload: object = None,
 ) -> None:
+    """Record a moment."""
     process = _current.process
     if process is None or process.recording[0] != _ON:
         return
@@ -369,6 +372,7 @@ def start_range(
     category: object = None,
     payload: object = None,
 ) -> int:
+    """Begin a range that any thread or task may end. Returns an int for end_range."""
     process = _current.process
     if process is None:
         return 0
@@ -385,6 +389,7 @@ def start_range(
 
 
 def end_range(range_id: int | None) -> None:
+    """End a range by the id that start_range returned."""
     process = _current.process
     if process is not None and range_id and isinstance(range_id, int):
         process.end_start(range_id)
@@ -498,10 +503,12 @@ _counters: dict[tuple[str, str, str], Counter] = {}
 
 
 def get_domain(name: str | None = None) -> Domain:
+    """The domain of that name; None: the default one."""
     return Domain(name)
 
 
 def counter(name: str, unit: str = "", domain: object = None) -> Counter:
+    """The counter of that name and unit; its `sample(value)` records a value."""
     return Counter(name, unit, domain)
 
 
@@ -515,6 +522,7 @@ def _domain_name(domain: object) -> str:
 
 
 def set_thread_name(name: str, tid: int = 0) -> None:
+    """Name a thread by its kernel id (0: the calling one) in the recording."""
     process = _current.process
     if process is not None:
         from _thread import get_native_id
@@ -581,17 +589,20 @@ def session() -> str | None:
 
 
 def is_recording() -> bool:
+    """True when attached and recording is not off."""
     process = _current.process
     return process is not None and process.recording[0] != _OFF
 
 
 def profiler_start() -> None:
+    """Switch the session's recording on, in all its processes; a captured range begins."""
     process = _current.process
     if process is not None:
         process.profiler_start()
 
 
 def profiler_stop() -> None:
+    """Switch it off; the captured range ends, and --capture-range-end says what follows."""
     process = _current.process
     if process is not None:
         process.profiler_stop()
