@@ -16,7 +16,7 @@ from topsprof.importers.base import ImportOptions, numbers
 from topsprof.importers.job import JobOptions, import_files, rank_of, stem_of, trace_files
 
 from tops_kit.errors import TraceError, UserError
-from tops_kit.session import Session
+from tops_kit.session import Session, SessionWriter
 
 
 def trace(rank: int | None, pid: int = 500, base: int | None = None, kernels: int = 2) -> bytes:
@@ -295,3 +295,23 @@ def test_an_import_loads_nothing_heavy(tmp_path: Path) -> None:
         "heavy = {'pandas', 'duckdb'} & set(sys.modules); sys.exit(str(heavy) if heavy else 0)"
     )
     subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True)
+
+
+def test_a_file_that_fails_midway_says_what_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from topsprof.importers.speedscope import SpeedscopeImporter
+
+    event = {"ph": "X", "name": "a", "pid": 1, "tid": 1, "ts": 1, "dur": 1}
+    (tmp_path / "good.json").write_text(json.dumps({"traceEvents": [event]}))
+    (tmp_path / "bad.speedscope.json").write_text(
+        '{"$schema": "https://www.speedscope.app/file-format-schema.json", "profiles": []}'
+    )
+
+    def run(self: object, source: object, writer: SessionWriter, options: object) -> None:
+        writer.append("tx", {"start_ns": [1, 2], "duration_ns": [1, 1], "name": ["x", "y"]}, 2)
+        raise ValueError("broken here")
+
+    monkeypatch.setattr(SpeedscopeImporter, "run", run)
+    files = [tmp_path / "bad.speedscope.json", tmp_path / "good.json"]
+    ledger = import_files(files, tmp_path / "job.topsprof", JobOptions())
+    (line,) = [line for line in ledger.lines() if "bad.speedscope" in line]
+    assert "the 2 rows before that are kept" in line

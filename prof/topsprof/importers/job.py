@@ -310,6 +310,9 @@ class _Job:
                 importer.run(file.source, cast(SessionWriter, out), options)
         except UserError as error:
             file.error = error
+            if out.rows:  # they may lie in a segment already, among rows of other files
+                kept = f"{error} (the {out.rows:,} rows before that are kept)"
+                file.error = type(error)(kept)
         file.ledger = out.ledger
         file.attributes = out.attributes
 

@@ -27,8 +27,8 @@ class Stage:
         self._bytes = 0
         self.lock = threading.Lock()
 
-    def append(self, table: str, columns: Mapping[str, Any], rows: int | None = None) -> None:
-        """See SessionWriter.append."""
+    def append(self, table: str, columns: Mapping[str, Any], rows: int | None = None) -> int:
+        """See SessionWriter.append. Returns the number of rows."""
         size = sum(int(getattr(column, "nbytes", 0)) for column in columns.values())
         with self.lock:
             self._writer.append(table, columns, rows)
@@ -40,6 +40,7 @@ class Stage:
             self._bytes += size
             if self._rows[table] >= self._flush_rows or self._bytes >= FLUSH_BYTES:
                 self._flush()
+        return rows
 
     def flush(self) -> None:
         """Write what is buffered."""
@@ -61,10 +62,12 @@ class FileWriter:
         self._stage = stage
         self.ledger = Ledger()
         self.attributes: dict[str, Any] = {}
+        self.rows = 0
+        """Rows handed on so far, of all tables."""
 
     def append(self, table: str, columns: Mapping[str, Any], rows: int | None = None) -> None:
         """See SessionWriter.append."""
-        self._stage.append(table, columns, rows)
+        self.rows += self._stage.append(table, columns, rows)
 
     def set_attribute(self, key: str, value: Any) -> None:
         """See SessionWriter.set_attribute."""
