@@ -95,7 +95,8 @@ def cli(tmp_path: Path, cache_home: Path) -> Iterator[Cli]:
     runtime.mkdir(mode=0o700)
     work = tmp_path / "work"
     work.mkdir()
-    dropped = ("TOPSTX_SESSION", "TOPSTX_DISABLE", "VIRTUAL_ENV", "NO_COLOR")
+    # TOPSKIT_REQUIRE_C is for this Python's extensions, not for those of the Pythons that the tests record
+    dropped = ("TOPSTX_SESSION", "TOPSTX_DISABLE", "TOPSKIT_REQUIRE_C", "VIRTUAL_ENV", "NO_COLOR")
     environ = {key: value for key, value in os.environ.items() if key not in dropped}
     environ |= {"XDG_RUNTIME_DIR": str(runtime), "XDG_CACHE_HOME": str(cache_home)}
     started: list[subprocess.Popen[bytes]] = []

@@ -333,7 +333,7 @@ class Segment:
             and type(meta["order"]) is int
             and isinstance(meta["replaces"], list)
             and (HOT in self.files or self.table.kind is Kind.PLAIN)
-            and all(time is None or (type(time) is int and abs(time) < 1 << 63) for time in times)
+            and all(time is None or (type(time) is int and -(1 << 63) <= time < 1 << 63) for time in times)
             and (times[0] is None) == (times[1] is None)
             and ((times[0] is not None) == (self.table.kind is not Kind.PLAIN and self.rows > 0))
             and all(size >= 0 and Path(name).name == name for name, size in self.files.items())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ Say = Callable[[str], None]
 
 _LEDGER_LINES: Final = 8
 _LISTED_PIDS: Final = 3
+_ENDING_S: Final = 0.3
 
 
 @dataclass(frozen=True)
@@ -107,11 +109,19 @@ def _run(
         status = supervisor.wait(wake)
         if options.wait_all:
             supervisor.wait_for_orphans(wake, lambda: {active.collector.process.pid})
-        left = set() if active.closed else attached.left_behind(active.folder)
+        left = set() if active.closed else _left_behind(active)
         active.close()  # while signals are held back: a second Ctrl-C does not cost the session
         if left:
             say(f"recorded processes still run ({_listed(left)}): --wait all waits for them")
     return status
+
+
+def _left_behind(active: recording.Recording) -> set[int]:
+    """Recorded processes that outlive the program; those that are just ending have a moment to do so."""
+    deadline = time.monotonic() + _ENDING_S
+    while (left := attached.left_behind(active.folder)) and time.monotonic() < deadline:
+        time.sleep(_ENDING_S / 20)
+    return left
 
 
 def _listed(pids: set[int]) -> str:
