@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -32,6 +33,16 @@ def test_exit_code_output_and_input_are_the_programs(cli: Any) -> None:
     done = cli("run", sys.executable, "-c", code, input=b"some words")
     assert (done.returncode, done.stdout) == (37, "SOME WORDS\n")
     assert done.stderr.splitlines()[0] == "to stderr"
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
+def test_how_a_short_program_died_is_known(number: int, cli: Any) -> None:
+    """It may be gone before the collector knows of it."""
+    program = cli.script(f"import os, topstx\ntopstx.mark('here')\nos.kill(os.getpid(), {int(number)})\n")
+    for name in ("a", "b", "c"):
+        assert cli("run", "-o", name, "--", sys.executable, program).returncode == 128 + number
+        (row,) = cli.table(f"{name}.topsprof", "process")
+        assert (row["exit_status"], row["ended_by"]) == (-number, "signal")
 
 
 @pytest.mark.parametrize(("word", "code"), [("./nothing", 127), ("no-such-tool", 127), ("/", 126)])

@@ -28,6 +28,7 @@ _BLOCKED: Final = (*FORWARDED, signal.SIGCHLD)
 _SI_USER_SENT: Final = 0  # si_code > 0: the kernel sent it (a terminal's ^C), then to the whole group
 _TERMINAL_STOPS: Final = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 _PR_SET_CHILD_SUBREAPER: Final = 36
+_CORE_DUMPED: Final = 0x80
 
 
 class Supervisor:
@@ -56,6 +57,8 @@ class Supervisor:
     ) -> None:
         if self._witness is not None:
             self._witness.dismiss()
+        if self.status is not None:
+            os.waitpid(self.pid, 0)
         # what is still pending was meant for a program that is gone; it must not strike us now
         while signal.sigtimedwait(_BLOCKED, 0) is not None:
             pass
@@ -90,7 +93,8 @@ class Supervisor:
 
     def _reap(self, ours: set[int]) -> list[int]:
         assert self._witness is not None
-        left = [pid for pid in process_table.children(os.getpid()) if pid not in ours | {self._witness.pid}]
+        ours = ours | {self.pid, self._witness.pid}
+        left = [pid for pid in process_table.children(os.getpid()) if pid not in ours]
         return [pid for pid in left if os.waitpid(pid, os.WNOHANG)[0] == 0]
 
     def _take_one(self, timeout_s: float) -> None:
@@ -110,19 +114,30 @@ class Supervisor:
             return
         assert self._witness is not None
         for pid in process_table.children(os.getpid()):
-            if pid != self._witness.pid:
+            if pid not in (self.pid, self._witness.pid):
                 _send(pid, number)
 
     def _look_at_child(self) -> None:
         while self.status is None:
-            pid, status = os.waitpid(self.pid, os.WNOHANG | os.WUNTRACED)
-            if pid == 0:
+            # An ended program stays a zombie until the session is closed: so the collector can always read
+            # how it ended, also of a program that was gone before the collector knew of it.
+            ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if ended is not None:
+                self.status = _wait_status(ended)
                 return
-            if not os.WIFSTOPPED(status):
-                self.status = status
-            elif os.WSTOPSIG(status) in _TERMINAL_STOPS and _has_terminal():
+            stopped = os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOHANG)
+            if stopped is None:
+                return
+            if stopped.si_status in _TERMINAL_STOPS and _has_terminal():
                 # a shell has to see us stopped too, or it would wait on; `fg` continues the whole group
                 os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def _wait_status(ended: os.waitid_result) -> int:
+    """What waitpid would give for an ended child."""
+    if ended.si_code == os.CLD_EXITED:
+        return ended.si_status << 8
+    return ended.si_status | (_CORE_DUMPED if ended.si_code == os.CLD_DUMPED else 0)
 
 
 def _has_terminal() -> bool:
