@@ -214,3 +214,12 @@ def test_a_query_that_fails_late_is_not_blamed_on_the_output(sql, tmp_path):
 def test_large_queries_do_not_spill_into_the_working_folder(sql):
     _, out, _ = sql("select current_setting('temp_directory') as place", "-f", "json")
     assert "topsprof-sql" in json.loads(out)[0]["place"]
+
+
+def test_the_ledger_is_shown_when_it_is_not_clean(small, capsys):
+    hot = next(small.path.glob("segments/kernel-*/hot.arrow"))
+    hot.write_bytes(hot.read_bytes()[:100])
+    assert main(["sql", str(small.path), "select count(*) as n from kernel", "-f", "csv"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out.split() == ["n", "0"]
+    assert "damaged segment" in captured.err and captured.err.count("\n") == 1

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from tops_kit.errors import UserError
-from topsprof import tables
+from topsprof import tables, terminal
 from topsprof.reports.model import Column, Row, Type
 
 if TYPE_CHECKING:
@@ -95,6 +95,8 @@ def run(args: argparse.Namespace) -> int:
             _put(tables.Sheet(_columns(result), _rows(result)), args.format, target)
     except duckdb.Error as error:
         raise UserError(f"sql: {one_line(str(error))}") from error
+    for line in session.ledger.lines():
+        terminal.warn(line)
     return 0
 
 
