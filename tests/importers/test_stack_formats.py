@@ -235,6 +235,11 @@ def test_collapsed_heads_with_odd_lines(import_bytes: Any) -> None:
         assert stacks(session)[("main", "work")] == 6, head
 
 
+def test_collapsed_files_that_begin_with_many_single_frames(import_bytes: Any) -> None:
+    text = "".join(f"frame {number} 1\n" for number in range(200)) + "main;work 3\n"
+    assert stacks(import_bytes(text.encode(), name="a.txt"))[("main", "work")] == 3
+
+
 def test_speedscope_profiles_that_are_none(import_bytes: Any) -> None:
     document = {
         "$schema": "https://www.speedscope.app/file-format-schema.json",

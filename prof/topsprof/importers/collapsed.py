@@ -42,12 +42,13 @@ class CollapsedImporter:
         lines = head.decode("utf-8", "replace").splitlines()
         if len(head) >= 65536:
             lines = lines[:-1]  # cut off
+        stacks = any(";" in line for line in lines)  # the first lines may all be stacks of one frame
         lines = [line for line in lines if not _PASSED_OVER.fullmatch(line)][:50]
         fitting = [line for line in lines if _HEAD_LINE.match(line)]
         named = path.name.removesuffix(".gz").removesuffix(".zst").endswith((".collapsed", ".folded"))
         if named:
             return len(fitting) * 2 > len(lines)
-        return len(fitting) * 10 >= len(lines) * 9 > 0 and any(";" in line for line in fitting)
+        return stacks and len(fitting) * 10 >= len(lines) * 9 > 0
 
     def run(self, source: Source, writer: SessionWriter, options: ImportOptions) -> None:
         tally = Tally(writer.ledger, self.name, source, options)
