@@ -22,6 +22,7 @@ from topsprof.digests import Digests
 from topsprof.naming import SESSION_SUFFIX
 
 PACK_SUFFIX: Final = ".topspack"
+_ZIP_MAGIC: Final = b"PK\x03\x04"
 CACHE_BYTES: Final = 16 << 30
 """What the cache may hold; the sessions that were opened longest ago go first."""
 _IMPORT_VERSION: Final = 2  # a new one when importers give other rows for the same file
@@ -115,7 +116,23 @@ def _make(files: Sequence[Path], target: Path) -> None:
 
 
 def _is_pack(path: Path) -> bool:
-    return path.suffix == PACK_SUFFIX
+    """By its name, or by its content: `pack -o` takes any name."""
+    if path.suffix == PACK_SUFFIX:
+        return True
+    try:
+        if not path.is_file():
+            return False
+        with path.open("rb") as file:
+            if file.read(4) != _ZIP_MAGIC:
+                return False
+        import zipfile
+    except OSError:
+        return False
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return "session.json" in archive.namelist()
+    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
+        return False
 
 
 @contextmanager

@@ -206,6 +206,8 @@ def test_a_pack_is_unpacked_into_the_cache(tmp_path: Path, cache: Path) -> None:
     pack = packing.pack(tmp_path / "s.topsprof", tmp_path / "s.topspack")
     assert names(open_session(str(pack))) == ["x"]
     assert len(sessions(cache)) == 1
+    other = pack.rename(tmp_path / "of_any_name")
+    assert names(open_session(str(other))) == ["x"]
 
 
 @pytest.mark.parametrize("text", ["nothing.json", "nothing.topsprof", "nothing*.json", "empty", "text.txt"])
