@@ -69,6 +69,7 @@ class Recorded:
             [sys.executable, "-c", PRELUDE + textwrap.dedent(source), *arguments],
             env=self.environment | {"PROGRESS_SLOT": str(slot)} | environment,
             text=True,
+            stdin=subprocess.PIPE,  # a program that reads it waits, whatever our own stdin is
             stdout=subprocess.PIPE,
         )
         self.programs.append(process)
@@ -125,8 +126,9 @@ class Recorded:
             if process.poll() is None:
                 process.kill()
             process.wait()
-            if process.stdout is not None:
-                process.stdout.close()
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    pipe.close()
         if self.handle is not None and self.handle.process.poll() is None:
             self.handle.process.kill()
             self.handle.process.wait()

@@ -108,7 +108,7 @@ def test_block_waits_for_the_collector_and_says_so(attached: Any) -> None:
     for thread in threads:
         thread.start()
     rings = folder / "rings"
-    wait_until(lambda: list(rings.iterdir()))
+    wait_until(lambda: [ring for ring in rings.iterdir() if ring.stat().st_size])
     (ring,) = rings.iterdir()
 
     def header() -> dict[str, Any]:
