@@ -138,6 +138,7 @@ def test_random_kills_of_the_collector_while_it_writes(recorded: Any) -> None:
         numbers = passes(session)
         assert len(np.unique(numbers)) == len(numbers)
         assert len(numbers) + session.ledger.total("dropped") == count
+        assert sum("it was killed" in line for line in session.ledger.lines()) == 1
 
 
 def test_abort_and_fault_and_quick_exit_keep_everything(recorded: Any) -> None:

@@ -28,6 +28,7 @@ from tops_kit.collect.sweeping import Sweeper
 from tops_kit.collect.writing import PartWriter, WritingThread
 from tops_kit.session import SessionWriter
 
+STOPPED_EARLY = "dropped:stopped_early"  # code of the ledger
 FLUSH_S = 1.0
 _ANCHOR_NS = 900_000_000
 _LIFECYCLE_S = 0.1  # how often states of rings are looked at
@@ -170,7 +171,7 @@ class Collector:
         if self.failure is None or self._failure_noted:
             return
         self._failure_noted = True
-        self.note("collector", "dropped:stopped_early", 1, f"recording stopped early: {self.failure}")
+        self.note("collector", STOPPED_EARLY, 1, f"recording stopped early: {self.failure}")
         with contextlib.suppress(OSError):
             self.save_state()
 

@@ -13,7 +13,7 @@ from tops_kit.collect import finishing, journal, state, sweeping
 from tops_kit.collect import journal_format as jf
 from tops_kit.collect.backend import Loops, load
 from tops_kit.collect.clock import ClockFile, ClockTable, take_anchor
-from tops_kit.collect.collector import Collector
+from tops_kit.collect.collector import STOPPED_EARLY, Collector
 from tops_kit.collect.control import FILE, Control, create, open_control
 from tops_kit.collect.convert import TABLES
 from tops_kit.collect.drain import RECORD
@@ -22,6 +22,7 @@ from tops_kit.collect.writing import journal_of
 from tops_kit.errors import SessionError, UserError
 from tops_kit.session import Ledger, Session, SessionWriter
 
+_RECOVERED = "repaired:recovered"
 _OWN_STREAMS = ("process:", "collector")
 
 
@@ -96,6 +97,8 @@ def _collector(folder: Path, writer: SessionWriter) -> Collector:
     )
     left = state.load(folder)
     collector.state.notes = left.notes
+    if not any(note[1] in (_RECOVERED, STOPPED_EARLY) for note in left.notes):
+        collector.note("collector", _RECOVERED, 1, "it was killed: later records were not taken")
     if damaged:
         collector.note("collector", "repaired:control", 1, "its control file was damaged")
     try:
