@@ -18,17 +18,10 @@ from pathlib import Path
 
 
 def topsprof(path: Path) -> None:
-    from topsprof.importers import registry
-    from topsprof.importers.base import ImportOptions
-    from topsprof.importers.source import Source
-
-    from tops_kit.session import SessionWriter
+    from topsprof.importers.job import JobOptions, import_files
 
     with tempfile.TemporaryDirectory() as folder:
-        writer = SessionWriter.create(Path(folder) / "x.topsprof", kind="import")
-        source = Source(path)
-        registry.detect(source).run(source, writer, ImportOptions())
-        writer.close()
+        import_files([path], Path(folder) / "x.topsprof", JobOptions())
 
 
 def hta(path: Path) -> None:
