@@ -73,10 +73,23 @@ class Columns:
         picked = {name: getattr(self, name)[rows] for name in _ARRAYS}
         return replace(self, **picked)
 
+    def runs(self, keep: Any) -> list[Columns]:
+        """The rows where `keep` is true, in order: as views when what lies between them is little."""
+        rows = np.flatnonzero(keep)
+        ends = np.append(np.flatnonzero(np.diff(rows) != 1), len(rows) - 1)
+        if len(rows) == 0 or len(ends) > _MOST_RUNS or len(rows) < len(ends) * _SHORTEST_RUN:
+            return [self.take(rows)]
+        return [
+            self.take(rows[begin : end + 1])
+            for begin, end in zip(np.append(0, ends[:-1] + 1), ends, strict=True)
+        ]
+
     def __len__(self) -> int:
         return len(self.begin)
 
 
+# A few records of other kinds among a hundred thousand ranges: not worth a copy of all columns.
+_MOST_RUNS, _SHORTEST_RUN = 32, 4096
 _ARRAYS = ("begin", "duration", "name", "task", "attr", "tid", "depth", "kind", "flags", "more")
 
 
@@ -191,12 +204,11 @@ class Converter:
             known = np.isin(columns.kind, [kind for kind in range(64) if _KNOWN_KINDS >> kind & 1])
             self.notes.add(row, "unsupported:record_kind", int(np.count_nonzero(~known)))
         if kinds & _TX_KINDS:
-            mine = columns
+            runs = [columns]
             if kinds & ~_TX_KINDS:
-                mine = columns.take(
-                    np.flatnonzero((columns.kind == layout.KIND_RANGE) | (columns.kind == layout.KIND_MARK))
-                )
-            self._tx(journal, mine, names, row, sink)
+                runs = columns.runs((columns.kind == layout.KIND_RANGE) | (columns.kind == layout.KIND_MARK))
+            for run in runs:
+                self._tx(journal, run, names, row, sink)
         if kinds >> layout.KIND_COUNTER & 1:
             self._counters(
                 columns.take(np.flatnonzero(columns.kind == layout.KIND_COUNTER)), names, row, sink
