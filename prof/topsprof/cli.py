@@ -90,18 +90,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         return error.exit_code
     except BrokenPipeError:
         # the reader of our output went away (`topsprof ... | head`): nothing is wrong
-        _drop_output()
         return EXIT_BROKEN_PIPE
     except OSError as error:  # a full disk, a folder without permission: the system says what and where
         place = f"'{error.filename}': " if error.filename is not None else ""
         print(f"topsprof: {place}{error.strerror or error}", file=sys.stderr)
-        _drop_output()
         return EXIT_USAGE
     except KeyboardInterrupt:
         print("topsprof: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
     except SystemExit as leaving:  # argparse: help and errors
         return leaving.code if isinstance(leaving.code, int) else 0 if leaving.code is None else EXIT_USAGE
+    finally:
+        _drop_output()
 
 
 def _make_streams_safe() -> None:
@@ -118,11 +118,12 @@ def _make_streams_safe() -> None:
 
 
 def _drop_output() -> None:
-    """Where stdout takes no more, what is left for it goes nowhere, without a second error at our exit."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    """Where a stream takes no more, what is left goes nowhere: Python would make an error of it at exit."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def dispatch(words: list[str]) -> int:
