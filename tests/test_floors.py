@@ -16,7 +16,10 @@ def test_imports_point_down(repo_root: Path) -> None:
     paths = os.pathsep.join(str(repo_root / part) for part in ("tx", ".", "prof"))
     outcome = subprocess.run(
         [sys.executable, "-c", "from importlinter.cli import lint_imports_command as c; c()", "--no-cache"],
-        cwd=repo_root, capture_output=True, text=True, check=False,
+        cwd=repo_root,
+        capture_output=True,
+        text=True,
+        check=False,
         env={**os.environ, "PYTHONPATH": paths},
     )
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
