@@ -100,6 +100,15 @@ class Rows:
             np.concatenate([part.ends + base for part, base in zip(parts, bases, strict=True)]),
         )
 
+    @staticmethod
+    def scattered(count: int, parts: list[tuple[Int64s, Rows]]) -> Rows:
+        """`count` rows, those of each part at its places."""
+        joined = Rows.concat([rows for _, rows in parts])
+        places = np.concatenate([np.empty(0, np.int64), *(where for where, _ in parts)])
+        starts, ends = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        starts[places], ends[places] = joined.starts, joined.ends
+        return Rows(joined.data, starts, ends)
+
 
 def constant(text: bytes, present: Mask | None = None) -> Piece:
     """The same bytes in every row."""

@@ -60,6 +60,13 @@ class Exporter(Protocol):
         ...
 
 
+class FileExporter:
+    """What formats of one file share."""
+
+    def folder(self, options: ExportOptions) -> bool:
+        return False
+
+
 def nothing(session: Session, what: str) -> UserError:
     """The error of an export that would be empty."""
     return UserError(f"{session.path}: no {what} to export; 'topsprof info' says what the session holds")

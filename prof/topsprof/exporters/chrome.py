@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from tops_kit.session.schema import Kind
 from topsprof.exporters import assemble as asm
 from topsprof.exporters import chrome_args, links, timeline
-from topsprof.exporters.base import Exported, ExportOptions, nothing
+from topsprof.exporters.base import Exported, ExportOptions, FileExporter, nothing
 from topsprof.exporters.chrome_tracks import Place, Tracks
 from topsprof.exporters.output import stream
 from topsprof.exporters.timeline import Part
@@ -51,7 +51,7 @@ class Events:
         return Events(self.time_ns[rows], self.length_ns[rows], [piece.take(rows) for piece in self.pieces])
 
 
-class ChromeExporter:
+class ChromeExporter(FileExporter):
     """Trace Event Format."""
 
     name = "chrome"
@@ -59,19 +59,12 @@ class ChromeExporter:
     help = "Chrome trace JSON as PyTorch writes it, for Perfetto, chrome://tracing, HTA (.json, .json.gz)"
     text = True
 
-    def folder(self, options: ExportOptions) -> bool:
-        return False
-
     def export(
         self, session: Session, selection: Selection | None, out: Path, options: ExportOptions
     ) -> Exported:
-        parts = timeline.load(session, selection, (Kind.INTERVAL, Kind.INSTANT, Kind.COUNTER))
         exported = Exported()
-        exported.leave_out(
-            sum(len(part.start_ns) for part in parts if part.table.name == "sample"),
-            "call stack samples: export them as speedscope or collapsed",
-        )
-        parts = [part for part in parts if part.table.name != "sample"]
+        parts = timeline.load(session, selection, (Kind.INTERVAL, Kind.INSTANT, Kind.COUNTER))
+        parts = timeline.without_samples(parts, exported)
         if not parts:
             raise nothing(session, "slice, instant or counter")
         # Most readers count microseconds in doubles, which hold no ns of an epoch's: as PyTorch does, times
@@ -132,19 +125,14 @@ def _lines(groups: list[Events]) -> Iterable[npt.NDArray[np.uint8]]:
     del time, length
     for at in range(0, len(order), STRETCH_EVENTS):
         mine = order[at : at + STRETCH_EVENTS]
-        starts, ends = np.zeros(len(mine), np.int64), np.zeros(len(mine), np.int64)
-        parts, size = [], 0
+        parts = []
         for k in np.unique(group[mine]).tolist():
             where = np.flatnonzero(group[mine] == k)
             chosen = row[mine[where]]
             rows = asm.assemble(len(where), [piece.take(chosen) for piece in groups[k].pieces])
-            starts[where], ends[where] = rows.starts + size, rows.ends + size
-            size += len(rows.data)
-            parts.append(rows)
-        data = asm.Rows.concat(parts).data
-        yield asm.assemble(
-            len(mine), [asm.Piece(asm.BYTES, b",\n", data=data, starts=starts, ends=ends)]
-        ).data
+            parts.append((where, rows))
+        rows = asm.Rows.scattered(len(mine), parts)
+        yield asm.assemble(len(mine), [rows.piece(asm.BYTES, b",\n")]).data
 
 
 def _complete(part: Part) -> npt.NDArray[np.bool_]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from tops_kit.session.schema import Kind
 from topsprof.exporters import assemble as asm
 from topsprof.exporters import timeline
-from topsprof.exporters.base import Exported, ExportOptions, nothing
+from topsprof.exporters.base import Exported, ExportOptions, FileExporter, nothing
 from topsprof.exporters.frames import DEEPEST, MORE, FrameTable, parents, stack_paths
 from topsprof.exporters.output import stream
 from topsprof.exporters.timeline import by_level
@@ -29,7 +29,7 @@ Int64s = npt.NDArray[np.int64]
 _BEFORE_SEPARATOR = re.compile(r"(\\*)(;|$)")
 
 
-class CollapsedExporter:
+class CollapsedExporter(FileExporter):
     """A line `frame;frame weight` for each distinct stack, for flamegraph.pl and everything that reads its
     input."""
 
@@ -37,9 +37,6 @@ class CollapsedExporter:
     suffix = ".collapsed"
     help = "collapsed stacks: samples, or self times of slices in ns (.collapsed)"
     text = True
-
-    def folder(self, options: ExportOptions) -> bool:
-        return False
 
     def export(
         self, session: Session, selection: Selection | None, out: Path, options: ExportOptions

@@ -17,12 +17,12 @@ from tops_kit.session.schema import Column, Kind
 from topsprof import interchange
 from topsprof.exporters import assemble as asm
 from topsprof.exporters import timeline
-from topsprof.exporters.base import Exported, ExportOptions, nothing
+from topsprof.exporters.base import Exported, ExportOptions, FileExporter, nothing
 from topsprof.exporters.codes import combine
 from topsprof.exporters.links import Arrow, attach
 from topsprof.exporters.output import stream
 from topsprof.exporters.perfetto_tracks import Descriptors
-from topsprof.exporters.protobuf import encode, message, tag, varint
+from topsprof.exporters.protobuf import encode, message, tag
 from topsprof.exporters.timeline import NONE, Part
 
 if TYPE_CHECKING:
@@ -36,9 +36,11 @@ _CLOCK = 64  # the first number that a sequence may give a clock of its own
 _BOOTTIME = 6
 _BEGIN, _END, _INSTANT, _COUNTER = 1, 2, 3, 4
 _INTERNED_AT_ONCE = 1000
+_COUNTER_COLUMNS = ("process_id", "thread_id", "device_id", "domain", "name", "series", "unit")
+"""what tells counters apart"""
 
 
-class PerfettoExporter:
+class PerfettoExporter(FileExporter):
     """`.pftrace`, for ui.perfetto.dev and Perfetto's trace processor."""
 
     name = "perfetto"
@@ -46,20 +48,15 @@ class PerfettoExporter:
     help = "Perfetto's protobuf format, for ui.perfetto.dev (.pftrace)"
     text = False
 
-    def folder(self, options: ExportOptions) -> bool:
-        return False
-
     def export(
         self, session: Session, selection: Selection | None, out: Path, options: ExportOptions
     ) -> Exported:
+        exported = Exported()
         parts = timeline.load(session, selection, (Kind.INTERVAL, Kind.INSTANT))
-        samples = sum(len(part.start_ns) for part in parts if part.table.name == "sample")
-        parts = [part for part in parts if part.table.name != "sample"]
+        parts = timeline.without_samples(parts, exported)
         counters = timeline.load(session, selection, (Kind.COUNTER,))
         if not parts and not counters:
             raise nothing(session, "slice, instant or counter")
-        exported = Exported()
-        exported.leave_out(samples, "call stack samples: export them as speedscope or collapsed")
         with stream(out, options.compress) as file:
             _Writing(session, parts, counters, exported).write(file)
         return exported
@@ -98,7 +95,7 @@ class _Writing:
         self._uuid = np.array([self._tracks.slices(key) for key in self._line.tracks] or [0], np.int64)
         self._bodies = [self._fixed(part) for part in parts]
         self._instant = [part.table.kind is Kind.INSTANT for part in parts]
-        self._counters = [(part, self._counter_track(part), self._fixed(part)) for part in counters]
+        self._counters = [(part.start_ns, self._counter(part)) for part in counters]
         self._arrows: Arrow = attach(session, self._line, exported)
 
     def write(self, file: BinaryIO) -> None:
@@ -109,43 +106,24 @@ class _Writing:
         kept = begins | ~instant
         slices, begins, time, instant = slices[kept], begins[kept], time[kept], instant[kept]
         self._tracks.threads()
-        first = [
-            int(array.min())
-            for array in (time, *(part.start_ns for part, _, _ in self._counters))
-            if len(array)
-        ]
+        first = [int(array.min()) for array in (time, *(start for start, _ in self._counters)) if len(array)]
         origin = min(first, default=0)
         self._head(file, origin)
-        ordered = [
-            (part, track, body, np.argsort(part.start_ns, kind="stable"))
-            for part, track, body in self._counters
-        ]
+        ordered = [(start, body, np.argsort(start, kind="stable")) for start, body in self._counters]
         last, done = origin, [0] * len(ordered)
         for a in range(0, max(len(slices), 1), STRETCH_EVENTS):
             b = a + STRETCH_EVENTS
             until = int(time[b]) if b < len(time) else None
             rows = [self._events(slices[a:b], begins[a:b], instant[a:b])]
             times = [time[a:b]]
-            for k, (part, track, body, order) in enumerate(ordered):
-                stop = len(order) if until is None else int(np.searchsorted(part.start_ns[order], until))
+            for k, (start, body, order) in enumerate(ordered):
+                stop = len(order) if until is None else int(np.searchsorted(start, until, sorter=order))
                 mine = order[done[k] : stop]
                 done[k] = max(stop, done[k])
-                rows.append(
-                    _assembled(
-                        [
-                            asm.constant(b"\x48" + varint(_COUNTER)),
-                            asm.number(asm.VARINT, track[mine], tag(11, 0)),
-                            *self._pieces(part, body, mine),
-                            asm.number(
-                                asm.FIXED, np.asarray(part.array("value").fill_null(0.0))[mine], tag(44, 1)
-                            ),
-                        ],
-                        len(mine),
-                    )
-                )
-                times.append(part.start_ns[mine])
+                rows.append(asm.assemble(len(mine), [piece.take(mine) for piece in body]))
+                times.append(start[mine])
             last = self._packets(file, asm.Rows.concat(rows), np.concatenate(times), last)
-        self._exported.rows += len(line) + sum(len(part.start_ns) for part, _, _ in self._counters)
+        self._exported.rows += len(line) + sum(len(start) for start, _ in self._counters)
 
     def _packets(self, file: BinaryIO, events: asm.Rows, time: Int64s, last: int) -> int:
         """Write events in the order of time; returns the time of the last."""
@@ -171,10 +149,7 @@ class _Writing:
     ) -> asm.Rows:
         """The TrackEvent of each begin, end and instant."""
         line = self._line
-        n = len(slices)
-        starts, ends = np.zeros(n, np.int64), np.zeros(n, np.int64)
-        parts: list[asm.Rows] = []
-        size = 0
+        parts: list[tuple[Int64s, asm.Rows]] = []
         groups = [(np.flatnonzero(~begins), None)] + [
             (np.flatnonzero(begins & (line.part[slices] == k)), k) for k in range(len(line.parts))
         ]
@@ -184,22 +159,20 @@ class _Writing:
             mine = slices[where]
             track = asm.number(asm.VARINT, self._uuid[line.track[mine]], tag(11, 0))
             if k is None:
-                rows = _assembled([asm.constant(encode(9, _END)), track], len(where))
+                rows = asm.assemble(len(where), [asm.constant(encode(9, _END)), track])
             else:
                 type_ = asm.constant(encode(9, _INSTANT if self._instant[k] else _BEGIN))
-                rows = _assembled(
+                rows = asm.assemble(
+                    len(where),
                     [
                         type_,
                         track,
-                        *self._pieces(line.parts[k], self._bodies[k], line.row[mine]),
+                        *(piece.take(line.row[mine]) for piece in self._bodies[k]),
                         *self._arrows.pieces(mine),
                     ],
-                    len(where),
                 )
-            starts[where], ends[where] = rows.starts + size, rows.ends + size
-            size += len(rows.data)
-            parts.append(rows)
-        return asm.Rows(asm.Rows.concat(parts).data, starts, ends)
+            parts.append((where, rows))
+        return asm.Rows.scattered(len(slices), parts)
 
     def _fixed(self, part: Part) -> list[asm.Piece]:
         """The pieces of the part's rows that don't depend on where they stand: name, category,
@@ -226,6 +199,15 @@ class _Writing:
             )
         return pieces
 
+    def _counter(self, part: Part) -> list[asm.Piece]:
+        """The pieces of the values of a counter table."""
+        return [
+            asm.constant(encode(9, _COUNTER)),
+            asm.number(asm.VARINT, self._counter_track(part), tag(11, 0)),
+            *self._fixed(part),
+            asm.number(asm.FIXED, part.array("value").fill_null(0.0), tag(44, 1)),
+        ]
+
     def _annotation(self, part: Part, column: Column) -> asm.Piece | None:
         """A column as debug annotation; None when all is null."""
         array = part.array(column.name)
@@ -247,16 +229,10 @@ class _Writing:
             asm.WRAPPED_VARINT, values, tag(4, 2), key + tag(2 if column.type == "bool" else 4, 0), present
         )
 
-    def _pieces(self, part: Part, fixed: list[asm.Piece], rows: Int64s) -> list[asm.Piece]:
-        del part
-        return [piece.take(rows) for piece in fixed]
-
     def _counter_track(self, part: Part) -> Int64s:
         """The track of each value of a counter table."""
         code, first = counter_groups(part)
-        rows = part.rows.select(
-            ["process_id", "thread_id", "device_id", "domain", "name", "series", "unit"]
-        ).take(pa.array(first))
+        rows = part.rows.select(_COUNTER_COLUMNS).take(pa.array(first))
         uuids = [
             self._tracks.counter(
                 NONE if row["process_id"] is None else row["process_id"],
@@ -299,14 +275,10 @@ class _Writing:
 def counter_groups(part: Part) -> tuple[Int64s, Int64s]:
     """(number of the counter of each value, a row of each counter)."""
     columns = []
-    for name in ("process_id", "thread_id", "device_id", "domain", "name", "series", "unit"):
+    for name in _COUNTER_COLUMNS:
         array = part.array(name)
         encoded = (
             array.indices if isinstance(array, pa.DictionaryArray) else array.dictionary_encode().indices
         )
         columns.append(np.asarray(encoded.fill_null(-1)))
     return combine(*columns)
-
-
-def _assembled(pieces: list[asm.Piece], rows: int) -> asm.Rows:
-    return asm.assemble(rows, pieces)

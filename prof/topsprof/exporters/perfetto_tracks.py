@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from topsprof.exporters.protobuf import message
-from topsprof.exporters.timeline import NONE, TrackKey
+from topsprof.exporters.timeline import NONE, TrackKey, or_none
 
 if TYPE_CHECKING:
     from tops_kit.session import Session
@@ -59,15 +60,7 @@ class Descriptors:
             return known
         process = self.process(key.process_id)
         if key.overflow:
-            first = TrackKey(
-                key.process_id,
-                key.thread_id,
-                key.task_id,
-                key.device_id,
-                key.context_id,
-                key.stream_id,
-                key.apart,
-            )
+            first = replace(key, overflow=0)
             return self._add(
                 key,
                 self.slices(first) if not key.on_device else process,
@@ -106,8 +99,8 @@ class Descriptors:
 
     def _name(self, key: TrackKey) -> str:
         if key.on_device:
-            device, stream = _or_none(key.device_id), _or_none(key.stream_id)
-            process = _or_none(key.process_id)
+            device, stream = or_none(key.device_id), or_none(key.stream_id)
+            process = or_none(key.process_id)
             title = (
                 self._streams.get((process, device, stream)) or f"stream {'?' if stream is None else stream}"
             )
@@ -128,10 +121,6 @@ class Descriptors:
             own += ((_MERGE, _MERGE_NONE),)
         self.packets.append(message((_DESCRIPTOR, message(*own))))
         return uuid
-
-
-def _or_none(number: int) -> int | None:
-    return None if number == NONE else number
 
 
 def _command(text: str | None) -> list[str]:

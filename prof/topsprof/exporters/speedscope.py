@@ -15,11 +15,11 @@ import pyarrow as pa
 from tops_kit.session.schema import Kind
 from topsprof.exporters import assemble as asm
 from topsprof.exporters import timeline
-from topsprof.exporters.base import Exported, ExportOptions, nothing
+from topsprof.exporters.base import Exported, ExportOptions, FileExporter, nothing
 from topsprof.exporters.codes import combine
 from topsprof.exporters.frames import FrameTable, stack_paths
 from topsprof.exporters.output import stream
-from topsprof.exporters.timeline import NONE, Part, Timeline, TrackKey
+from topsprof.exporters.timeline import NONE, Part, Timeline, TrackKey, or_none
 from topsprof.importers.json_columns import floats
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 _UNITS = {"ns": "nanoseconds", "bytes": "bytes"}
 
 
-class SpeedscopeExporter:
+class SpeedscopeExporter(FileExporter):
     """speedscope's JSON. Its own viewer counts in doubles, so times are written from the first on;
     `topsprof.originNs`, which it passes over, says when that was."""
 
@@ -40,9 +40,6 @@ class SpeedscopeExporter:
     suffix = ".speedscope.json"
     help = "speedscope (.speedscope.json)"
     text = True
-
-    def folder(self, options: ExportOptions) -> bool:
-        return False
 
     def export(
         self, session: Session, selection: Selection | None, out: Path, options: ExportOptions
@@ -110,8 +107,8 @@ class _Writing:
         line = self._line
         start, end = line.start_ns[mine] - self._origin, line.end_ns[mine] - self._origin
         place = {
-            "process": _or_none(key.process_id),
-            "thread": _or_none(key.stream_id if key.on_device else key.thread_id),
+            "process": or_none(key.process_id),
+            "thread": or_none(key.stream_id if key.on_device else key.thread_id),
         }
         yield (
             _opening(
@@ -138,16 +135,16 @@ class _Writing:
 
     def _title(self, key: TrackKey) -> str:
         if key.on_device:
-            title = f"device {_or_none(key.device_id)} stream {_or_none(key.stream_id)}"
+            title = f"device {or_none(key.device_id)} stream {or_none(key.stream_id)}"
         else:
             name = self._threads.get((key.process_id, key.thread_id))
-            title = f"thread {_or_none(key.thread_id)}{f' {name}' if name else ''}"
+            title = f"thread {or_none(key.thread_id)}{f' {name}' if name else ''}"
         more = (
             [f"task {key.task_id}"] * (key.task_id != NONE)
             + [key.apart] * bool(key.apart)
             + ["overlapping"] * bool(key.overflow)
         )
-        return f"process {_or_none(key.process_id)} {title}{f' ({chr(44).join(more)})' if more else ''}"
+        return f"process {or_none(key.process_id)} {title}{f' ({chr(44).join(more)})' if more else ''}"
 
     def _sampled(self) -> Iterator[Iterator[bytes | npt.NDArray[np.uint8]]]:
         for part in self._samples:
@@ -170,9 +167,9 @@ class _Writing:
         weights = part.array("weight").fill_null(1.0).take(pa.array(rows))
         begin = int(part.start_ns[rows[0]]) - self._origin
         name = self._threads.get((process, thread))
-        title = f"process {_or_none(process)} thread {_or_none(thread)}{f' {name}' if name else ''}"
+        title = f"process {or_none(process)} thread {or_none(thread)}{f' {name}' if name else ''}"
         total = float(np.asarray(weights).sum())
-        place = {"process": _or_none(process), "thread": _or_none(thread)}
+        place = {"process": or_none(process), "thread": or_none(thread)}
         stacks, code = np.unique(part.integers("stack_id")[rows], return_inverse=True)
         words = pa.array([json.dumps(self._paths.get(stack, [])) for stack in stacks.tolist()], pa.string())
         texts = pa.DictionaryArray.from_arrays(pa.array(code.astype(np.int32)), words)
@@ -197,7 +194,3 @@ def _opening(kind: str, title: str, unit: str, begin: float, end: float, *, plac
         "topsprof": place,
     }
     return json.dumps(head, ensure_ascii=False)[:-1].encode()
-
-
-def _or_none(number: int) -> int | None:
-    return None if number == NONE else number

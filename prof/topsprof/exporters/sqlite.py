@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tops_kit.session.schema import TABLES, Kind, Table
-from topsprof.exporters.base import Exported, ExportOptions, nothing
+from topsprof.exporters.base import Exported, ExportOptions, FileExporter, nothing
 from topsprof.importers import nsys_schema as nsys
 from topsprof.importers.nsys_schema import MAPPED, Enumeration, Mapped
 
@@ -30,16 +30,13 @@ _FITS = 1 << nsys.PID_BITS
 _SPARE = 1 << 48  # global numbers of threads whose own don't fit begin here
 
 
-class SqliteExporter:
+class SqliteExporter(FileExporter):
     """`.sqlite`, close to `nsys export --type sqlite`."""
 
     name = "sqlite"
     suffix = ".sqlite"
     help = "an SQLite database with the tables of an nsys export"
     text = False
-
-    def folder(self, options: ExportOptions) -> bool:
-        return False
 
     def export(
         self, session: Session, selection: Selection | None, out: Path, options: ExportOptions

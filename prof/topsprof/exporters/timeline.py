@@ -7,7 +7,7 @@ same thread or queue; none is cut or left out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from topsprof.exporters.codes import combine, encode
 
 if TYPE_CHECKING:
     from tops_kit.session import Selection, Session
+    from topsprof.exporters.base import Exported
 
 Int64s = npt.NDArray[np.int64]
 
@@ -125,6 +126,20 @@ def load(
     return parts
 
 
+def without_samples(parts: list[Part], exported: Exported) -> list[Part]:
+    """The parts that formats of slices hold; samples are told as left out."""
+    exported.leave_out(
+        sum(len(part.start_ns) for part in parts if part.table.name == "sample"),
+        "call stack samples: export them as speedscope or collapsed",
+    )
+    return [part for part in parts if part.table.name != "sample"]
+
+
+def or_none(number: int) -> int | None:
+    """A number of a track's key as the formats want it."""
+    return None if number == NONE else number
+
+
 def lay_out(parts: list[Part]) -> Timeline:
     """Put the slices of the parts on tracks on which they nest."""
     if not parts:
@@ -136,7 +151,9 @@ def lay_out(parts: list[Part]) -> Timeline:
     base, keys = _base_tracks(parts)
     track, depth = _nested(base, start, end)
     number, distinct = encode(track)
-    tracks = [_overflow(keys[int(code) >> _OVERFLOW_BITS], int(code) & _OVERFLOW_MASK) for code in distinct]
+    tracks = [
+        replace(keys[int(code) >> _OVERFLOW_BITS], overflow=int(code) & _OVERFLOW_MASK) for code in distinct
+    ]
     order = np.lexsort((depth, start))
     part = np.concatenate([np.full(len(one.start_ns), i, np.int16) for i, one in enumerate(parts)])
     row = np.concatenate([np.arange(len(one.start_ns)) for one in parts])
@@ -147,19 +164,6 @@ def lay_out(parts: list[Part]) -> Timeline:
 
 _OVERFLOW_BITS = 24
 _OVERFLOW_MASK = (1 << _OVERFLOW_BITS) - 1
-
-
-def _overflow(key: TrackKey, number: int) -> TrackKey:
-    return TrackKey(
-        key.process_id,
-        key.thread_id,
-        key.task_id,
-        key.device_id,
-        key.context_id,
-        key.stream_id,
-        key.apart,
-        number,
-    )
 
 
 def _base_tracks(parts: list[Part]) -> tuple[Int64s, list[TrackKey]]:
