@@ -98,7 +98,7 @@ def test_compaction_stops_at_each_step(
     make_session: Callable[..., Path], stop_at: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same, step by step: whatever of write, rename and delete is the last to happen."""
-    from tops_kit.session import compaction, segment
+    from tops_kit.session import compaction, segment, segment_writing
 
     path = make_session(segments=3, calls=20)
     expected = sorted(Session.open(path).table("tx", ["start_ns"]).column(0).to_pylist())
@@ -113,10 +113,11 @@ def test_compaction_stops_at_each_step(
         if steps > stop_at:
             raise Killed
 
-    delete, write = compaction.delete_segment, segment.write_arrow
+    delete, write = compaction.delete_segment, segment_writing.write_arrow
     monkeypatch.setattr(compaction, "delete_segment", lambda *a: (step(), delete(*a))[1])
-    monkeypatch.setattr(segment, "write_arrow", lambda *a, **k: (step(), write(*a, **k))[1])
-    monkeypatch.setattr(segment, "remove_folder", lambda _folder: True)  # a killed process tidies nothing
+    monkeypatch.setattr(segment_writing, "write_arrow", lambda *a, **k: (step(), write(*a, **k))[1])
+    for module in (segment, segment_writing):
+        monkeypatch.setattr(module, "remove_folder", lambda _folder: True)  # a killed process tidies nothing
     with pytest.raises(Killed):
         compact(path)
     monkeypatch.undo()

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from tops_kit.errors import SessionError
-from tops_kit.session import Session, SessionWriter, segment, writer
+from tops_kit.session import Session, SessionWriter, segment_writing, writer
 
 Rows = Callable[..., list[dict[str, Any]]]
 pytestmark = pytest.mark.smoke
@@ -191,7 +191,7 @@ def test_a_full_disk_is_one_line_and_earlier_segments_stay(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(segment, "write_arrow", full)
+        patch.setattr(segment_writing, "write_arrow", full)
         out.append("tx", {"start_ns": [3]})
         with pytest.raises(SessionError, match="disk is full") as error:
             out.flush()

@@ -69,3 +69,19 @@ def as_numpy(array: pa.Array) -> np.ndarray[Any, Any]:
     if not len(array):
         return np.zeros(0, dtype)
     return np.frombuffer(data, dtype, len(array), array.offset * dtype.itemsize)
+
+
+def end_of(start: np.ndarray[Any, Any], duration: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """start + duration in int64; sums past the largest int64 stop there, a negative duration counts as 0."""
+    limit = np.iinfo(np.int64).max
+    end: np.ndarray[Any, Any]
+    if not len(start) or (duration.min() >= 0 and int(start.max()) + int(duration.max()) <= limit):
+        end = np.add(start, duration, dtype=np.int64, casting="unsafe")  # the usual case, in fewer passes
+        return end
+    length = np.maximum(duration.astype(np.int64, copy=False), 0)
+    with np.errstate(over="ignore"):
+        end = start + length
+    wrapped = end < start
+    if wrapped.any():
+        end[wrapped] = limit
+    return end

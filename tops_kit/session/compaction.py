@@ -40,8 +40,8 @@ from tops_kit.session.segment import (
     is_temporary,
     successor_name,
     temporary_writer,
-    write_segment,
 )
+from tops_kit.session.segment_writing import write_segment
 
 COMPACT_LOCK = ".compact.lock"
 FULL_ROWS = 1 << 20

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tops_kit.session.arrays import as_numpy, from_numpy
+from tops_kit.session.arrays import as_numpy, end_of, from_numpy
 from tops_kit.session.backend import backend
 from tops_kit.session.groups import group_rows
 from tops_kit.session.schema import Kind, Table
-from tops_kit.session.segment import LANES, SegmentDamagedError, SegmentData, end_of
+from tops_kit.session.segment import LANES, SegmentDamagedError, SegmentData
 
 Array = np.ndarray[Any, Any]
 

@@ -26,7 +26,8 @@ from tops_kit.session.manifest import MANIFEST, SUFFIX, check_manifest
 from tops_kit.session.reader import Session
 from tops_kit.session.removal import remove_session
 from tops_kit.session.schema import TABLES, Kind, Table
-from tops_kit.session.segment import SEGMENTS, Segment, SegmentData, write_segment
+from tops_kit.session.segment import SEGMENTS, Segment, SegmentData
+from tops_kit.session.segment_writing import write_segment
 
 PACK_SUFFIX = ".topspack"
 _MEMBER = re.compile(r"([a-z_]+)-(\d{1,9})\.parquet")

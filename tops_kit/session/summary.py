@@ -19,7 +19,8 @@ from tops_kit.session import columns as cols
 from tops_kit.session.arrays import as_numpy, from_list, from_numpy
 from tops_kit.session.groups import by_code, group_rows
 from tops_kit.session.schema import Table
-from tops_kit.session.segment import Segment, SegmentData, write_arrow
+from tops_kit.session.segment import Segment, SegmentData
+from tops_kit.session.segment_writing import write_arrow
 
 Array: TypeAlias = np.ndarray[Any, Any]
 

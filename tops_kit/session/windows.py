@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from tops_kit.session import columns as cols
-from tops_kit.session.arrays import as_numpy, from_list, from_numpy
+from tops_kit.session.arrays import as_numpy, end_of, from_list, from_numpy
 from tops_kit.session.lanes import index, lane_rows
 from tops_kit.session.schema import Table
-from tops_kit.session.segment import HOT, LANES, PYRAMID, Segment, SegmentDamagedError, end_of
+from tops_kit.session.segment import HOT, LANES, PYRAMID, Segment, SegmentDamagedError
 
 Array = np.ndarray[Any, Any]
 

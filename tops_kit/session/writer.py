@@ -17,7 +17,8 @@ from tops_kit.session.ledger import Ledger
 from tops_kit.session.lock import FolderLock
 from tops_kit.session.manifest import MANIFEST, STATUSES, WRITER_LOCK, new_manifest, read_manifest
 from tops_kit.session.schema import TABLES, Column, Kind, Table
-from tops_kit.session.segment import SEGMENTS, SegmentData, segment_order, write_segment
+from tops_kit.session.segment import SEGMENTS, SegmentData, segment_order
+from tops_kit.session.segment_writing import write_segment
 
 FLUSH_ROWS = 1 << 20
 FLUSH_BYTES = 256 << 20
