@@ -231,3 +231,17 @@ def test_sampled_stacks_of_endless_recursion_are_cut(make_session: Any, export: 
     ]
     path, _ = export(make_session({"stack": nodes, "sample": samples}), kind)
     assert path.stat().st_size < 40 * depth * DEEPEST / 8
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "speedscope", "perfetto"])
+def test_an_end_beyond_the_largest_time_is_that_time(
+    kind: str, make_session: Any, export: Any, import_file: Any
+) -> None:
+    last = (1 << 63) - 1
+    row = {"start_ns": last - 10, "duration_ns": 100, "name": "late", "process_id": 1, "thread_id": 1}
+    path, _ = export(make_session({"tx": [row]}), kind)
+    back = import_file(path)
+    (name,) = [name for name in back.tables() if TABLES[name].kind is Kind.INTERVAL]
+    assert back.table(name, ["start_ns", "duration_ns"]).to_pylist() == [
+        {"start_ns": last - 10, "duration_ns": 10}
+    ]

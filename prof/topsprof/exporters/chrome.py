@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tops_kit.session.arrays import end_of
 from tops_kit.session.schema import Kind
 from topsprof.exporters import assemble as asm
 from topsprof.exporters import chrome_args, links, timeline
@@ -203,7 +204,7 @@ def _ranges(
     mark = ~slices & ~crossing
     zero = np.zeros(len(part.start_ns), np.int64)
     number = asm.number(asm.INTEGER, np.arange(len(zero)), b',"id":"tx', b'"')
-    end_ns = part.start_ns + part.duration_ns
+    end_ns = end_of(part.start_ns, part.duration_ns)
     marks = Events(
         part.start_ns,
         zero,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tops_kit.session.arrays import end_of
 from topsprof.exporters.codes import combine, encode
 from topsprof.exporters.timeline import DEVICE_TABLES, NONE, Part, overflows
 
@@ -87,7 +88,7 @@ class Tracks:
         start = np.concatenate([part.start_ns[mask] for part, mask in zip(parts, complete, strict=True)])
         length = np.concatenate([part.duration_ns[mask] for part, mask in zip(parts, complete, strict=True)])
         code, _ = combine(pid, tid)
-        further = overflows(code, start, start + length)
+        further = overflows(code, start, end_of(start, length))
         odd = np.flatnonzero(further)
         keys, number = np.unique(code[odd] << 24 | further[odd], return_inverse=True)
         taken = set(encode(tid)[1].tolist()) | {row["thread_id"] for row in self._threads}

@@ -7,7 +7,7 @@ and our name. See docs/export.md.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,8 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tops_kit.session.arrays import end_of, from_numpy
 from tops_kit.session.schema import TABLES, Kind, Table
 from topsprof.exporters.base import Exported, ExportOptions, FileExporter, nothing
+from topsprof.exporters.timeline import whole
 from topsprof.importers import nsys_schema as nsys
 from topsprof.importers.nsys_schema import MAPPED, Enumeration, Mapped
 
@@ -90,28 +92,14 @@ class _Writing:
 
     def _string_ids(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
         """Names as numbers of StringIds."""
-        chunks = []
-        for chunk in column.chunks:
-            ids = [
-                None if word is None else self._strings.setdefault(word, len(self._strings))
-                for word in chunk.dictionary.to_pylist()
-            ]
-            chunks.append(pa.array(ids, pa.int64()).take(chunk.indices))
-        return pa.chunked_array(chunks, pa.int64())
+        return _numbered(column, lambda word: self._strings.setdefault(word, len(self._strings)))
 
     def _codes(self, column: pa.ChunkedArray, enumeration: Enumeration) -> pa.ChunkedArray:
         """Kinds as numbers of an enumeration; it grows by kinds that CUPTI has not."""
         codes = self._enums.setdefault(
             enumeration.table, {word: code for code, word in enumeration.known.items()}
         )
-        chunks = []
-        for chunk in column.chunks:
-            ids = [
-                None if word is None else codes.setdefault(word, 1000 + len(codes))
-                for word in chunk.dictionary.to_pylist()
-            ]
-            chunks.append(pa.array(ids, pa.int64()).take(chunk.indices))
-        return pa.chunked_array(chunks, pa.int64())
+        return _numbered(column, lambda word: codes.setdefault(word, 1000 + len(codes)))
 
     def _global_ids(self, process: pa.ChunkedArray, thread: pa.ChunkedArray | None) -> pa.ChunkedArray:
         """Processes and threads as nsys's global numbers."""
@@ -169,31 +157,22 @@ class _Writing:
 
     def _nvtx(self, rows: pa.Table) -> None:
         styles = {word: code for code, word in nsys.STYLES.items()}
-        kinds = _looked_up(rows["style"], {**styles, None: nsys.PUSH_POP})
+        kinds = _numbered(rows["style"], styles.get).fill_null(nsys.PUSH_POP)
         marks = pc.equal(kinds, nsys.MARK)
         out = _times(rows)
         out["end"] = (
             "INTEGER",
             pc.if_else(pc.and_(marks, pc.equal(rows["duration_ns"], 0)), None, out["end"][1]),
         )
-        domains = {
-            word: number
-            for number, word in enumerate(rows["domain"].unique().to_pylist(), 1)
-            if word is not None
-        }
-        categories = {
-            word: number
-            for number, word in enumerate(rows["category"].unique().to_pylist(), 1)
-            if word is not None
-        }
+        domains, categories = _distinct(rows["domain"]), _distinct(rows["category"])
         ids = self._global_ids(rows["process_id"], rows["thread_id"])
         out |= {
             "eventType": ("INTEGER", kinds),
             "globalTid": ("INTEGER", ids),
             "textId": ("INTEGER", self._string_ids(rows["name"])),
             "text": ("TEXT", pa.chunked_array([pa.nulls(rows.num_rows, pa.string())])),
-            "domainId": ("INTEGER", _looked_up(rows["domain"], {**domains, None: None})),
-            "category": ("INTEGER", _looked_up(rows["category"], {**categories, None: None})),
+            "domainId": ("INTEGER", _numbered(rows["domain"], domains.get)),
+            "category": ("INTEGER", _numbered(rows["category"], categories.get)),
             "color": ("INTEGER", rows["color"]),
             "jsonText": ("TEXT", rows["payload"]),
         }
@@ -246,13 +225,10 @@ class _Writing:
         data = pa.table({name: _plain(values) for name, (_, values) in columns.items()})
         for at in range(0, rows, BATCH_ROWS):
             part = data.slice(at, BATCH_ROWS)
-            self._insert(
+            self._database.executemany(
                 f'INSERT INTO "{table}" VALUES ({marks})',
                 zip(*(column.to_pylist() for column in part.columns), strict=True),
             )
-
-    def _insert(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
-        self._database.executemany(statement, rows)
 
     def _lists(self) -> None:
         """Strings, enumerations, and the names of processes, threads and devices as nsys keeps them."""
@@ -308,9 +284,10 @@ class _Writing:
 
 
 def _times(rows: pa.Table) -> dict[str, tuple[str, Any]]:
+    start, duration = (np.asarray(whole(rows[name])) for name in ("start_ns", "duration_ns"))
     return {
         "start": ("INTEGER", rows["start_ns"]),
-        "end": ("INTEGER", pc.add(rows["start_ns"], rows["duration_ns"])),
+        "end": ("INTEGER", pa.chunked_array([from_numpy(end_of(start, duration))])),
     }
 
 
@@ -325,14 +302,18 @@ def _coalesced(column: pa.ChunkedArray, other: pa.ChunkedArray) -> pa.ChunkedArr
     return text.dictionary_encode()
 
 
-def _looked_up(column: pa.ChunkedArray, numbers: dict[Any, Any]) -> pa.ChunkedArray:
-    """Names as numbers of a dictionary, None included."""
+def _numbered(column: pa.ChunkedArray, number: Callable[[str], int | None]) -> pa.ChunkedArray:
+    """Names as numbers; null for null. Each distinct name of a chunk is asked for once."""
     chunks = []
     for chunk in column.chunks:
-        known = pa.array([numbers.get(word) for word in chunk.dictionary.to_pylist()], pa.int64())
-        taken = known.take(chunk.indices)
-        chunks.append(taken if numbers[None] is None else taken.fill_null(numbers[None]))
+        ids = [None if word is None else number(word) for word in chunk.dictionary.to_pylist()]
+        chunks.append(pa.array(ids, pa.int64()).take(chunk.indices))
     return pa.chunked_array(chunks, pa.int64())
+
+
+def _distinct(column: pa.ChunkedArray) -> dict[str, int]:
+    """The names of a column, numbered from 1 on."""
+    return {word: place for place, word in enumerate(column.unique().to_pylist(), 1) if word is not None}
 
 
 def _ranks(column: pa.ChunkedArray) -> tuple[dict[int | None, int], np.ndarray[Any, np.dtype[np.int64]]]:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tops_kit.session.arrays import end_of
 from tops_kit.session.lanes import lane_order
 from tops_kit.session.schema import TABLES, Column, Kind, Table
 from tops_kit.session.segment import SegmentData
@@ -147,7 +148,7 @@ def lay_out(parts: list[Part]) -> Timeline:
         return Timeline([], none.astype(np.int16), none, none, none, none, none.astype(np.int32), [])
     start = np.concatenate([part.start_ns for part in parts])
     duration = np.concatenate([part.duration_ns for part in parts])
-    end = start + np.maximum(duration, 0)
+    end = end_of(start, duration)
     base, keys = _base_tracks(parts)
     track, depth = _nested(base, start, end)
     number, distinct = encode(track)
