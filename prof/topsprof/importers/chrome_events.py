@@ -21,21 +21,8 @@ from topsprof.importers.chrome_rows import NAMED_BASE, Numbers, Rows
 from topsprof.importers.chrome_slices import Slices
 from topsprof.importers.chrome_steps import StepWindow
 from topsprof.importers.kineto_tables import memory
-from topsprof.importers.scan import (
-    ABSENT,
-    GIVEN,
-    GLOBAL,
-    LOCAL,
-    NONE,
-    STRING,
-    Batch,
-    Bools,
-    Bytes8,
-    Int64s,
-    Strings,
-    batches,
-    scanner_class,
-)
+from topsprof.importers.scan import Batch, Bools, Bytes8, Int64s, Strings, batches, scanner_class
+from topsprof.importers.scan_columns import ABSENT, GIVEN, GLOBAL, LOCAL, NONE, STRING
 
 if TYPE_CHECKING:
     from tops_kit.session import SessionWriter
@@ -293,14 +280,13 @@ class Engine:
     def _id_tracks(self, batch: Batch, at: Int64s, pid: Int64s) -> Int64s:
         """Async events belong together by category and id, local ids also by process."""
         kind = batch.column("id_kind")[at]
-        local = (kind > STRING) & (kind <= STRING + LOCAL)
         phase = batch.column("ph")[at]
         family = np.where(
             np.isin(phase, [ord("N"), ord("D")]), 2, np.where(np.isin(phase, [ord("S"), ord("F")]), 1, 0)
         )
         scope = batch.column("scope")[at]
         return identity_of(
-            batch.column("cat")[at], scope, kind, batch.column("id")[at], np.where(local, pid[at], 0), family
+            batch.column("cat")[at], scope, kind, batch.column("id")[at], _owner(kind, pid[at]), family
         )
 
     def _marks(self, batch: Batch, at: Int64s, pid: Int64s, tid: Int64s) -> None:
@@ -345,14 +331,13 @@ class Engine:
 
     def _add_flows(self, batch: Batch, at: Int64s, pid: Int64s, tid: Int64s) -> None:
         kind, number = batch.column("id_kind")[at], batch.column("id")[at]
-        local = (kind > STRING) & (kind <= STRING + LOCAL)
         category, name = batch.column("cat")[at], batch.column("name")[at]
         phase = batch.column("ph")[at]
         follows = (phase == ord("f")) & (batch.column("bp")[at] != ord("e"))
         without = int((kind == NONE).sum())
         self._tally.dropped("flow_without_id", without)
         events = FlowEvents(
-            identity=identity_of(category, name, kind, number, np.where(local, pid[at], 0)),
+            identity=identity_of(category, name, kind, number, _owner(kind, pid[at])),
             link_id=number,
             ts=batch.column("ts")[at],
             pid=pid[at],
@@ -419,6 +404,11 @@ def _categories(text: str) -> list[str]:
 
 
 _STRING_KINDS = frozenset((STRING, STRING + LOCAL, STRING + GLOBAL))
+
+
+def _owner(kind: Bytes8, pid: Int64s) -> Int64s:
+    """The process whose id it is; 0 for ids that all processes share."""
+    return np.where((kind > STRING) & (kind <= STRING + LOCAL), pid, 0)
 
 
 def _phase_code(letter: str) -> str:

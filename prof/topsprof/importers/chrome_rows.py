@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 from tops_kit.session.arrays import from_list, from_numpy
 from topsprof.importers.base import ImportOptions
 from topsprof.importers.chrome_pairs import distinct
-from topsprof.importers.scan import NONE, STRING, Batch, Bools, Bytes8, Int32s, Int64s, Strings
+from topsprof.importers.scan import Batch, Bools, Bytes8, Int32s, Int64s, Strings
+from topsprof.importers.scan_columns import NONE, STRING
 
 NAMED_BASE = 1 << 40
 """Processes and threads that the trace calls by a name instead of a number get numbers from here on."""

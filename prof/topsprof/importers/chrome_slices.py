@@ -32,7 +32,8 @@ from topsprof.importers.kineto_tables import (
     table_of,
 )
 from topsprof.importers.nesting import ROUNDING_NS, Nested, nest
-from topsprof.importers.scan import ABSENT, GIVEN, Batch, Bools, Int32s, Int64s, Strings
+from topsprof.importers.scan import Batch, Bools, Int32s, Int64s, Strings
+from topsprof.importers.scan_columns import ABSENT, GIVEN
 
 if TYPE_CHECKING:
     from tops_kit.session import SessionWriter

@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from tops_kit.errors import TraceError
 from topsprof.importers.kineto_tables import STEP, table_of
-from topsprof.importers.scan import GIVEN, Bools, Int64s, Strings, batches, scanner_class
+from topsprof.importers.scan import Bools, Int64s, Strings, batches, scanner_class
+from topsprof.importers.scan_columns import GIVEN
 from topsprof.importers.source import Source
 
 _ROWS = 1 << 18

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from tops_kit.extension import load as load_extension
 from tops_kit.session.arrays import from_list, from_numpy
+from topsprof.importers.scan_columns import EVENT, REST, SERIES
 from topsprof.importers.source import Source
 
 Int64s = npt.NDArray[np.int64]
@@ -24,36 +25,9 @@ Int32s = npt.NDArray[np.int32]
 Bytes8 = npt.NDArray[np.uint8]
 Bools = npt.NDArray[np.bool_]
 
-ABSENT, GIVEN, WRONG = 0, 1, 2
-"""ts_state and dur_state: not there, right, there but not a time"""
-NONE, NUMBER, STRING = 0, 1, 2
-"""pid_kind and tid_kind: what the value is; id_kind has these, plus LOCAL or GLOBAL when it came from id2"""
-LOCAL, GLOBAL = 2, 4
 _BATCH_BYTES = 128 << 20
 
-_DTYPES = {
-    "ph": np.uint8,
-    "ts_state": np.uint8,
-    "dur_state": np.uint8,
-    "pid_kind": np.uint8,
-    "tid_kind": np.uint8,
-    "id_kind": np.uint8,
-    "bp": np.uint8,
-    "s": np.uint8,
-    "ts": np.int64,
-    "dur": np.int64,
-    "pid": np.int64,
-    "tid": np.int64,
-    "id": np.int64,
-    "name": np.int32,
-    "cat": np.int32,
-    "scope": np.int32,
-    "rest_rows": np.uint32,
-    "rest_ends": np.int64,
-    "series_rows": np.uint32,
-    "series_keys": np.int32,
-    "series_values": np.float64,
-}
+_DTYPES = {**EVENT, **REST, **SERIES}
 
 
 class Scanner(Protocol):
@@ -93,7 +67,7 @@ def scanner_class() -> type[Scanner]:
 
 
 def nest_sorted(track: Int64s, start: Int64s, end: Int64s, tolerance: int) -> tuple[Int64s, int, int]:
-    """(ends, trimmed, overlapping) of intervals sorted by (track, start, -length); see `scan_twin.nest`."""
+    """(ends, trimmed, overlapping) of intervals sorted by (track, start, -length): `scan_intervals.nest`."""
     ends, trimmed, overlapping = _backend().nest(track, start, end, tolerance)
     return np.frombuffer(ends, np.int64), int(trimmed), int(overlapping)
 
@@ -191,7 +165,7 @@ def _grown(array: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
 
 
 class Batch:
-    """Some events of a file, as columns of `rows` values; see _DTYPES for their names and types."""
+    """Some events of a file, as columns of `rows` values; see scan_columns.py for their names and types."""
 
     def __init__(self, taken: dict[str, Any], shift_ns: int = 0) -> None:
         self._taken = taken

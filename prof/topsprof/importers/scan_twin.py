@@ -13,11 +13,34 @@ from json import JSONDecodeError, JSONDecoder
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
-from topsprof.importers.scan_values import Pairs, Raw, cleaned, compact, hexadecimal, integer, scaled, triple
+from topsprof.importers.scan_columns import (
+    ABSENT,
+    EVENT,
+    GIVEN,
+    GLOBAL,
+    LOCAL,
+    NONE,
+    NUMBER,
+    REST,
+    SERIES,
+    STRING,
+    WRONG,
+)
+from topsprof.importers.scan_intervals import Stacks, nest
+from topsprof.importers.scan_values import (
+    Pairs,
+    Raw,
+    all_cleaned,
+    compact,
+    hexadecimal,
+    integer,
+    scaled,
+    too_deep,
+    triple,
+)
 
-Int64s = npt.NDArray[np.int64]
+__all__ = ["Scanner", "Stacks", "nest"]  # what _scan has
 
 _BLANK: Final = re.compile(r"[ \t\n\r]*")
 _NEXT: Final = re.compile(r"\}[ \t\n\r]*,[ \t\n\r]*(?=\{)")
@@ -27,27 +50,7 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f]")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _PLAIN_NUMBER: Final = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
 _NEAR: Final = 12  # an error this near to the end of the text may only be a lack of text
-_MAX_DEPTH: Final = 200
 _WHOLE_ARGS: Final = frozenset("MPONDvV")
-
-_DENSE: Final = {
-    "ph": np.uint8,
-    "ts_state": np.uint8,
-    "dur_state": np.uint8,
-    "pid_kind": np.uint8,
-    "tid_kind": np.uint8,
-    "id_kind": np.uint8,
-    "bp": np.uint8,
-    "s": np.uint8,
-    "ts": np.int64,
-    "dur": np.int64,
-    "pid": np.int64,
-    "tid": np.int64,
-    "id": np.int64,
-    "name": np.int32,
-    "cat": np.int32,
-    "scope": np.int32,
-}
 
 
 class _MoreError(Exception):
@@ -77,7 +80,7 @@ class Scanner:
         self._clear()
 
     def _clear(self) -> None:
-        self._dense: dict[str, list[int]] = {name: [] for name in _DENSE}
+        self._dense: dict[str, list[int]] = {name: [] for name in EVENT}
         self._sparse: dict[str, tuple[list[int], list[Any]]] = {key: ([], []) for key in self._kinds}
         self._rest: list[bytes] = []
         self._rest_rows: list[int] = []
@@ -109,7 +112,7 @@ class Scanner:
     def take(self) -> dict[str, Any]:
         """The waiting rows as a dict of column buffers; empties them."""
         out: dict[str, Any] = {
-            name: np.array(values, _DENSE[name]).tobytes() for name, values in self._dense.items()
+            name: np.array(values, EVENT[name]).tobytes() for name, values in self._dense.items()
         }
         out["keys"] = {
             key: (
@@ -119,15 +122,10 @@ class Scanner:
             for key, (rows, values) in self._sparse.items()
             if rows
         }
-        out["rest_rows"] = np.array(self._rest_rows, np.uint32).tobytes()
-        out["rest_ends"] = np.cumsum([len(text) for text in self._rest], dtype=np.int64).tobytes()
+        out["rest_rows"] = np.array(self._rest_rows, REST["rest_rows"]).tobytes()
+        out["rest_ends"] = np.cumsum([len(text) for text in self._rest], dtype=REST["rest_ends"]).tobytes()
         out["rest"] = b"".join(self._rest)
-        for name, values, dtype in zip(
-            ("series_rows", "series_keys", "series_values"),
-            self._series,
-            (np.uint32, np.int32, np.float64),
-            strict=True,
-        ):
+        for (name, dtype), values in zip(SERIES.items(), self._series, strict=True):
             out[name] = np.array(values, dtype).tobytes()
         self._clear()
         return out
@@ -222,11 +220,10 @@ class Scanner:
                     if _CONTROL.search(token):
                         self._maybe("control_character", at)
             if "\\u" in slice_ or _SURROGATE.search(slice_):
-                bad = _clean(value)
-                for _ in range(bad[1]):
+                value, bad = all_cleaned(value)
+                for _ in range(bad):
                     self._maybe("bad_text", at)
-                value = bad[0]
-            if _deep(value):
+            if too_deep(value):
                 raise _BadError
             return value, end - shift
 
@@ -379,7 +376,7 @@ class Scanner:
         return known
 
     def _event(self, event: Pairs) -> None:
-        row: dict[str, int] = dict.fromkeys(_DENSE, 0)
+        row: dict[str, int] = dict.fromkeys(EVENT, 0)
         row["name"] = row["cat"] = row["scope"] = -1
         args: Pairs | None = None
         more: list[tuple[str, Any]] = []
@@ -396,13 +393,13 @@ class Scanner:
                     row[key] = self._intern(value if isinstance(value, str) else compact(value))
             elif key == "id":
                 kind, number = self._id(value)
-                if row["id_kind"] <= 2:
+                if row["id_kind"] <= STRING:
                     row["id_kind"], row["id"] = kind, number
             elif key == "id2":
                 for where, inner in value if isinstance(value, Pairs) else ():
                     kind, number = self._id(inner)
                     if kind and where in ("local", "global"):
-                        row["id_kind"], row["id"] = kind + (2 if where == "local" else 4), number
+                        row["id_kind"], row["id"] = kind + (LOCAL if where == "local" else GLOBAL), number
             elif key == "args" and isinstance(value, Pairs):
                 args = value
             elif not (key == "args" and value is None):
@@ -473,7 +470,7 @@ class Scanner:
 
     def _time(self, row: dict[str, int], key: str, value: Any) -> None:
         if value is None:
-            row[f"{key}_state"] = 0
+            row[f"{key}_state"] = ABSENT
             return
         text = value if isinstance(value, str) else None
         if text is not None and not isinstance(text, Raw):
@@ -481,21 +478,21 @@ class Scanner:
         number = scaled(text, 3) if text is not None else None
         if number is not None:
             row[key] = number[0]
-        row[f"{key}_state"] = 2 if number is None else 1
+        row[f"{key}_state"] = WRONG if number is None else GIVEN
 
     def _who(self, row: dict[str, int], key: str, value: Any) -> None:
         if not isinstance(value, str) or not value:
-            row[f"{key}_kind"] = 0
+            row[f"{key}_kind"] = NONE
             return
         number = integer(value)
-        row[f"{key}_kind"] = 2 if number is None else 1
+        row[f"{key}_kind"] = STRING if number is None else NUMBER
         row[key] = self._intern(value) if number is None else number
 
     def _id(self, value: Any) -> tuple[int, int]:
         if not isinstance(value, str):
-            return 0, 0
+            return NONE, 0
         number = integer(value) if isinstance(value, Raw) else hexadecimal(value)
-        return (1, number) if number is not None else (2, self._intern(value))
+        return (NUMBER, number) if number is not None else (STRING, self._intern(value))
 
 
 def _skip(text: str, at: int) -> int:
@@ -521,107 +518,3 @@ def _repaired(text: str, at: int, issue: Callable[[str, int], None]) -> str | No
         return None
     issue("extra_comma", comma)
     return text[:comma] + " " + text[comma + 1 :]
-
-
-def _clean(value: Any) -> tuple[Any, int]:
-    """(the value with all text valid, how many of its strings were not)."""
-    if isinstance(value, Raw) or value is None or isinstance(value, bool):
-        return value, 0
-    if isinstance(value, str):
-        good = cleaned(value)
-        return good, int(good != value)
-    count = 0
-    items: list[Any] = []
-    for item in value:
-        if isinstance(value, Pairs):
-            key, bad_key = _clean(item[0])
-            inner, bad = _clean(item[1])
-            items.append((key, inner))
-            count += bad_key + bad
-        else:
-            inner, bad = _clean(item)
-            items.append(inner)
-            count += bad
-    return (Pairs(items) if isinstance(value, Pairs) else items), count
-
-
-def _deep(value: Any) -> bool:
-    """Whether arrays and objects are nested too deep."""
-    level = [value]
-    for _ in range(_MAX_DEPTH + 2):
-        level = [
-            item[1] if isinstance(outer, Pairs) else item
-            for outer in level
-            if isinstance(outer, list)
-            for item in outer
-        ]
-        if not any(isinstance(item, list) for item in level):
-            return False
-    return True
-
-
-def nest(track: Int64s, start: Int64s, end: Int64s, tolerance: int) -> tuple[bytes, int, int]:
-    """(ends, trimmed, overlapping) of intervals sorted by (track, start, -length).
-
-    An overlap of up to `tolerance` is rounding: it is cut off the earlier one, or off the end of the later
-    one where that is less (then it lies within).
-    """
-    trimmed = overlapping = 0
-    ends: list[int] = end.tolist()
-    opened: list[int] = []
-    before: int | None = None
-    for i, (one, begin) in enumerate(zip(track.tolist(), start.tolist(), strict=True)):
-        if one != before:
-            opened.clear()
-            before = one
-        beside = False
-        while opened:
-            outer = ends[opened[-1]]
-            if outer > begin:
-                if ends[i] <= outer:
-                    break
-                shared, over = outer - begin, ends[i] - outer
-                if shared <= over and shared <= tolerance:
-                    ends[opened[-1]] = begin
-                    trimmed += 1
-                else:
-                    if over <= tolerance:
-                        ends[i] = outer
-                        trimmed += 1
-                    else:
-                        beside = True
-                    break
-            opened.pop()
-        if beside:
-            overlapping += 1
-        else:
-            opened.append(i)
-    return np.array(ends, np.int64).tobytes(), trimmed, overlapping
-
-
-class Stacks:
-    """Call stacks of traced functions, over many batches."""
-
-    def __init__(self) -> None:
-        self._open: dict[int, list[tuple[int, int]]] = {}  # by track: (end, path), innermost last
-        self._paths: dict[tuple[int, int], int] = {}
-
-    def walk(self, track: Int64s, start: Int64s, end: Int64s, function: npt.NDArray[np.int32]) -> bytes:
-        """Rows by start (function: -1 for what is none) -> int32 path of each, -1: in no function."""
-        out: list[int] = []
-        for t, begin, stop, name in zip(
-            track.tolist(), start.tolist(), end.tolist(), function.tolist(), strict=True
-        ):
-            frames = self._open.setdefault(t, [])
-            while frames and frames[-1][0] <= begin:
-                frames.pop()
-            path = frames[-1][1] if frames else -1
-            if name >= 0:
-                path = self._paths.setdefault((path, name), len(self._paths))
-                frames.append((stop, path))
-            out.append(path)
-        return np.array(out, np.int32).tobytes()
-
-    def paths(self) -> bytes:
-        """int32 pairs (caller's path or -1, function) of all paths."""
-        return np.array(list(self._paths), np.int32).tobytes()

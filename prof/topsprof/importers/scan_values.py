@@ -13,6 +13,7 @@ _HEX = re.compile(r"(?:0[xX](?=.))?([0-9a-fA-F]{1,16})", re.ASCII)
 _PART = re.compile(r"[-+.\d]*", re.ASCII)
 _INT64 = 1 << 63
 _MAX_EXPONENT = 100_000
+_MAX_DEPTH = 200
 
 
 class Raw(str):
@@ -60,6 +61,43 @@ def cleaned(text: str) -> str:
             for c in text
         )
         return data.decode("utf-8", "replace")
+
+
+def all_cleaned(value: Any) -> tuple[Any, int]:
+    """(the value with all text valid, how many of its strings were not)."""
+    if isinstance(value, Raw) or value is None or isinstance(value, bool):
+        return value, 0
+    if isinstance(value, str):
+        good = cleaned(value)
+        return good, int(good != value)
+    count = 0
+    items: list[Any] = []
+    for item in value:
+        if isinstance(value, Pairs):
+            key, bad_key = all_cleaned(item[0])
+            inner, bad = all_cleaned(item[1])
+            items.append((key, inner))
+            count += bad_key + bad
+        else:
+            inner, bad = all_cleaned(item)
+            items.append(inner)
+            count += bad
+    return (Pairs(items) if isinstance(value, Pairs) else items), count
+
+
+def too_deep(value: Any) -> bool:
+    """Whether arrays and objects are nested too deep."""
+    level = [value]
+    for _ in range(_MAX_DEPTH + 2):
+        level = [
+            item[1] if isinstance(outer, Pairs) else item
+            for outer in level
+            if isinstance(outer, list)
+            for item in outer
+        ]
+        if not any(isinstance(item, list) for item in level):
+            return False
+    return True
 
 
 def scaled(text: str, shift: int) -> tuple[int, bool] | None:
