@@ -1,20 +1,17 @@
 """Imports what `nsys export --type sqlite` writes, and our own sqlite export, which adds columns and tables
 to that.
 
-Any table or column may be missing. Rows are fetched and turned into columns some ten thousand at a time.
+Any table or column may be missing.
 """
 
 from __future__ import annotations
 
 import sqlite3
-import tempfile
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -22,16 +19,36 @@ from tops_kit.errors import TraceError
 from tops_kit.session.schema import TABLES, Kind, Table
 from topsprof.importers import nsys_schema as nsys
 from topsprof.importers.base import ImportOptions, Source, Tally
-from topsprof.importers.nsys_schema import MAPPED, NVTX, Enumeration, Mapped
+from topsprof.importers.nsys_database import MAGIC, Database, connect, plain_file
+from topsprof.importers.nsys_schema import MAPPED, NVTX, Mapped
 
 if TYPE_CHECKING:
     from tops_kit.session import SessionWriter
 
-Int64s = npt.NDArray[np.int64]
-
-_MAGIC = b"SQLite format 3\0"
-FETCH_ROWS = 1 << 16
 _DRIVER = r"^cu[A-Z]"
+# Columns of NVTX_EVENTS; the payload is the first of its columns that is not null.
+_PAYLOAD: Final = (
+    "jsonText",
+    "uint64Value",
+    "int64Value",
+    "doubleValue",
+    "uint32Value",
+    "int32Value",
+    "floatValue",
+)
+_EVENT: Final = (
+    "start",
+    "end",
+    "eventType",
+    "category",
+    "color",
+    "text",
+    "textId",
+    "globalTid",
+    "endGlobalTid",
+    "domainId",
+    *_PAYLOAD,
+)
 
 
 class NsysImporter:
@@ -41,12 +58,12 @@ class NsysImporter:
     suffixes = (".sqlite", ".sqlite3", ".db")
 
     def detects(self, head: bytes, path: Path) -> bool:
-        return head.startswith(_MAGIC)
+        return head.startswith(MAGIC)
 
     def run(self, source: Source, writer: SessionWriter, options: ImportOptions) -> None:
         try:
-            with _plain_file(source) as path, closing(_connect(path)) as database:
-                _Import(database, source, writer, options).run()
+            with plain_file(source) as path, closing(connect(path)) as connection:
+                _Import(connection, source, writer, options).run()
         except sqlite3.Error as error:
             raise TraceError(
                 f"{source.path}: not a readable SQLite database ({error}); export it again with "
@@ -54,65 +71,18 @@ class NsysImporter:
             ) from error
 
 
-@contextmanager
-def _plain_file(source: Source) -> Iterator[Path]:
-    """The database as a file that SQLite can open: the file itself, or its decompressed copy."""
-    with source.path.open("rb") as file:
-        if file.read(len(_MAGIC)) == _MAGIC:
-            yield source.path
-            return
-    with tempfile.TemporaryDirectory(prefix="topsprof-") as folder:
-        copy = Path(folder) / "trace.sqlite"
-        with source.open() as stream, copy.open("wb") as out:
-            while piece := stream.read(1 << 20):
-                out.write(piece)
-        yield copy
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
-    database.execute("PRAGMA trusted_schema=OFF")
-    return database
-
-
-def quoted(name: str) -> str:
-    """A name as an SQL identifier."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-_TYPES: Final[dict[str, set[type]]] = {
-    "number": {int, type(None)},
-    "real": {int, float, type(None)},
-    "text": {str, type(None)},
-}
-
-
-def _converted(wanted: str, value: Any) -> Any:
-    """A value as `wanted`; None when it has no such meaning."""
-    if wanted == "text":
-        return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-    try:
-        number = float(value) if wanted == "real" else int(value)
-    except (ValueError, OverflowError):  # OverflowError: infinite
-        return None
-    return number if wanted == "real" or -(1 << 63) <= number < 1 << 63 else None
-
-
 class _Import:
     """One import under way."""
 
     def __init__(
-        self, database: sqlite3.Connection, source: Source, writer: SessionWriter, options: ImportOptions
+        self, connection: sqlite3.Connection, source: Source, writer: SessionWriter, options: ImportOptions
     ) -> None:
-        self._database = database
         self._source = source
         self._writer = writer
         self._options = options
         self._tally = Tally(writer.ledger, "nsys", source, options)
-        self._tables = {
-            row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-        }
-        self._string_ids, self._strings = self._string_table()
+        self._database = Database(connection, self._tally)
+        self._tables = self._database.tables
         self._threads = self._thread_map()
         self._seen: set[int] = set()  # pids
 
@@ -134,59 +104,11 @@ class _Import:
                 self._own(name, table)
         self._names()
 
-    # Reading
-
-    def _columns(self, table: str) -> list[str]:
-        return [row[1] for row in self._database.execute(f"PRAGMA table_info({quoted(table)})")]
-
-    def _fetch(self, table: str, columns: list[str], where: str = "") -> Iterator[dict[str, list[Any]]]:
-        """Rows of a table, by column, a stretch at a time."""
-        chosen = ", ".join(map(quoted, columns))
-        cursor = self._database.execute(f"SELECT {chosen} FROM {quoted(table)} {where}")
-        while rows := cursor.fetchmany(FETCH_ROWS):
-            found = dict(zip(columns, map(list, zip(*rows, strict=True)), strict=True))
-            for name, values in found.items():
-                found[name] = self._sound(table, name, values)
-            yield found
-
-    def _sound(self, table: str, name: str, values: list[Any]) -> list[Any]:
-        """The values of a column as its type: SQLite keeps anything in any column."""
-        wanted = nsys.column_type(table, name)
-        if set(map(type, values)) <= _TYPES[wanted]:
-            return values
-        sound = [value if type(value) in _TYPES[wanted] else _converted(wanted, value) for value in values]
-        lost = sum(new is None and old is not None for new, old in zip(sound, values, strict=True))
-        changed = sum(type(new) is not type(old) for new, old in zip(sound, values, strict=True)) - lost
-        self._tally.repaired("value_of_another_type", changed, f"those of {name} were converted")
-        self._tally.repaired("value_of_no_use", lost, f"those of {name} that are no {wanted} are left empty")
-        return sound
-
-    def _string_table(self) -> tuple[Int64s, pa.Array]:
-        if "StringIds" not in self._tables:
-            return np.empty(0, np.int64), pa.array([], pa.string())
-        rows = self._database.execute(
-            "SELECT id, value FROM StringIds WHERE value IS NOT NULL ORDER BY id"
-        ).fetchall()
-        return np.array([row[0] for row in rows], np.int64), pa.array([row[1] for row in rows], pa.string())
-
     def _thread_map(self) -> dict[int, tuple[int, int]]:
         if nsys.THREAD_MAP not in self._tables:
             return {}
-        rows = self._database.execute(f"SELECT globalTid, processId, threadId FROM {nsys.THREAD_MAP}")
+        rows = self._database.rows(f"SELECT globalTid, processId, threadId FROM {nsys.THREAD_MAP}")
         return {row[0]: (row[1], row[2]) for row in rows}
-
-    def _text(self, ids: list[Any]) -> pa.DictionaryArray:
-        """Numbers of StringIds as names; null where there is no such string."""
-        array = pa.array(ids, pa.int64())
-        wanted = np.asarray(array.fill_null(-1))
-        place = np.minimum(np.searchsorted(self._string_ids, wanted), max(len(self._string_ids) - 1, 0))
-        found = self._string_ids[place] == wanted if len(self._string_ids) else np.zeros(len(wanted), bool)
-        self._tally.repaired(
-            "undefined_string",
-            int((~found & (wanted >= 0)).sum()),
-            "names that StringIds lacks are left empty",
-        )
-        return pa.DictionaryArray.from_arrays(pa.array(place.astype(np.int32), mask=~found), self._strings)
 
     def _ids(self, numbers: list[Any]) -> tuple[pa.Array, pa.Array]:
         """(process_id, thread_id) of global numbers."""
@@ -207,25 +129,11 @@ class _Import:
         index = pa.array(inverse)
         return pa.array(process, pa.int64()).take(index), pa.array(thread, pa.int64()).take(index)
 
-    def _enum(self, codes: list[Any], enumeration: Enumeration) -> pa.DictionaryArray:
-        names = dict(enumeration.known)
-        if enumeration.table in self._tables:
-            names |= {
-                row[0]: row[1]
-                for row in self._database.execute(f"SELECT id, name FROM {quoted(enumeration.table)}")
-                if row[0] not in names
-            }
-        words = pa.array([*names.values()], pa.string())
-        place = {code: i for i, code in enumerate(names)}
-        array = pa.array(codes, pa.int64()).dictionary_encode()
-        own = pa.array([place.get(code) for code in array.dictionary.to_pylist()], pa.int32())
-        return pa.DictionaryArray.from_arrays(own.take(array.indices), words)
-
     # Tables
 
     def _mapped(self, one: Mapped) -> None:
         table = TABLES[one.ours]
-        there = self._columns(one.theirs)
+        there = self._database.columns(one.theirs)
         if "start" not in there:
             self._tally.dropped("table_without_start", 1, f"table {one.theirs}")
             return
@@ -253,7 +161,7 @@ class _Import:
             and "text" in there
         ):
             wanted.append("text")
-        for rows in self._fetch(one.theirs, wanted):
+        for rows in self._database.fetch(one.theirs, wanted):
             columns = self._times(rows, table)
             if one.thread in rows:
                 process, thread = self._ids(rows[one.thread])
@@ -262,10 +170,12 @@ class _Import:
                     columns["thread_id"] = thread
             columns |= {ours: rows[theirs] for ours, theirs in one.columns.items() if theirs in rows}
             columns |= {
-                ours: self._text(rows[theirs]) for ours, theirs in one.strings.items() if theirs in rows
+                ours: self._database.text(rows[theirs])
+                for ours, theirs in one.strings.items()
+                if theirs in rows
             }
             columns |= {
-                ours: self._enum(rows[theirs], kind)
+                ours: self._database.enum(rows[theirs], kind)
                 for ours, (theirs, kind) in one.enums.items()
                 if theirs in rows
             }
@@ -287,44 +197,22 @@ class _Import:
             return
         kind = {"memcpy": "copy_kind", "sync": "sync_kind"}.get(ours)
         word = {"memcpy": "Memcpy", "memset": "Memset", "graph": "Graph", "sync": "Sync"}.get(ours, ours)
-        if kind in columns and ours == "memcpy":
-            columns["name"] = pc.binary_join_element_wise(
-                word, columns[kind].dictionary_decode().fill_null("?"), " "
-            )
+        if kind not in columns:
+            columns["name"] = word
+            return
+        kinds = columns[kind].dictionary_decode()
+        if ours == "memcpy":
+            columns["name"] = pc.binary_join_element_wise(word, kinds.fill_null("?"), " ")
         else:
-            columns["name"] = (
-                pc.coalesce(columns[kind].dictionary_decode(), pa.scalar(word)) if kind in columns else word
-            )
+            columns["name"] = pc.coalesce(kinds, pa.scalar(word))
 
     def _nvtx(self) -> None:
-        there = self._columns(NVTX)
+        there = self._database.columns(NVTX)
         if not {"start", "eventType"} <= set(there):
             self._tally.dropped("table_without_start", 1, f"table {NVTX}")
             return
         domains, categories = self._nvtx_names(there)
-        used = [
-            name
-            for name in (
-                "start",
-                "end",
-                "eventType",
-                "category",
-                "color",
-                "text",
-                "textId",
-                "globalTid",
-                "endGlobalTid",
-                "domainId",
-                "jsonText",
-                "uint64Value",
-                "int64Value",
-                "doubleValue",
-                "uint32Value",
-                "int32Value",
-                "floatValue",
-            )
-            if name in there
-        ]
+        used = [name for name in _EVENT if name in there]
         own = [
             column.name
             for column in TABLES["tx"].columns
@@ -333,17 +221,17 @@ class _Import:
             and column.name not in ("start_ns", "duration_ns", "style", "domain")
         ]
         kinds = ", ".join(map(str, nsys.STYLES))
-        other = self._database.execute(
+        ((other,),) = self._database.rows(
             f"SELECT count(*) FROM {NVTX} WHERE eventType NOT IN ({kinds}, {nsys.CATEGORY}, {nsys.DOMAIN})"
         )
-        self._tally.unsupported("nvtx_event_type", other.fetchone()[0], "resources, names and domains' ends")
-        for rows in self._fetch(NVTX, used + own, f"WHERE eventType IN ({kinds})"):
+        self._tally.unsupported("nvtx_event_type", other, "resources, names and domains' ends")
+        for rows in self._database.fetch(NVTX, used + own, f"WHERE eventType IN ({kinds})"):
             columns = self._times(rows, TABLES["tx"])
             columns |= {name: rows[name] for name in own}
             n = len(rows["start"])
             text = pa.array(rows["text"], pa.string()) if "text" in rows else pa.nulls(n, pa.string())
             columns["name"] = (
-                pc.coalesce(text, self._text(rows["textId"]).dictionary_decode())
+                pc.coalesce(text, self._database.text(rows["textId"]).dictionary_decode())
                 if "textId" in rows
                 else text
             )
@@ -370,12 +258,13 @@ class _Import:
         if not {"domainId", "category"} <= set(there):
             return {}, {}
         text = ", ".join(name if name in there else "NULL" for name in ("text", "textId"))
-        rows = self._database.execute(
+        rows = self._database.rows(
             f"SELECT eventType, domainId, category, {text} FROM {NVTX} "
             f"WHERE eventType IN ({nsys.CATEGORY}, {nsys.DOMAIN})"
-        ).fetchall()
+        )
         named = [
-            (*row[:3], row[3] if row[3] is not None else self._text([row[4]]).to_pylist()[0]) for row in rows
+            (*row[:3], row[3] if row[3] is not None else self._database.text([row[4]]).to_pylist()[0])
+            for row in rows
         ]
         return (
             {row[1]: row[3] for row in named if row[0] == nsys.DOMAIN and row[3] is not None},
@@ -384,15 +273,7 @@ class _Import:
 
     def _payload(self, rows: dict[str, list[Any]], n: int) -> pa.Array:
         out = pa.nulls(n, pa.string())
-        for name in (
-            "jsonText",
-            "uint64Value",
-            "int64Value",
-            "doubleValue",
-            "uint32Value",
-            "int32Value",
-            "floatValue",
-        ):
+        for name in _PAYLOAD:
             if name in rows and any(value is not None for value in rows[name]):
                 values = pa.array(rows[name], pa.float64() if name in ("doubleValue", "floatValue") else None)
                 out = pc.coalesce(out, values.cast(pa.string()))
@@ -400,8 +281,9 @@ class _Import:
 
     def _own(self, name: str, table: Table) -> None:
         """A table that our export wrote under the names of our own columns."""
-        there = [column.name for column in table.columns if column.name in self._columns(name)]
-        for rows in self._fetch(name, there):
+        stored = self._database.columns(name)
+        there = [column.name for column in table.columns if column.name in stored]
+        for rows in self._database.fetch(name, there):
             columns: dict[str, Any] = dict(rows)
             for key in ("process_id", "parent_id") if table.name == "process" else ("process_id",):
                 if key in columns:
@@ -458,8 +340,8 @@ class _Import:
         """Processes, threads and devices as nsys names them."""
         own = {nsys.OWN_PREFIX + name for name in ("PROCESS", "THREAD", "DEVICE")} & self._tables
         processes: dict[int, str | None] = dict.fromkeys(self._seen)
-        if "PROCESSES" in self._tables and {"pid", "name"} <= set(self._columns("PROCESSES")):
-            processes |= dict(self._database.execute("SELECT pid, name FROM PROCESSES").fetchall())
+        if "PROCESSES" in self._tables and {"pid", "name"} <= set(self._database.columns("PROCESSES")):
+            processes |= dict(self._database.rows("SELECT pid, name FROM PROCESSES"))
         if processes and nsys.OWN_PREFIX + "PROCESS" not in own:
             pids = sorted(pid for pid in processes if pid is not None)
             names = [processes[pid] for pid in pids]
@@ -472,7 +354,7 @@ class _Import:
                 },
             )
         if "ThreadNames" in self._tables and nsys.OWN_PREFIX + "THREAD" not in own:
-            rows = self._database.execute("SELECT globalTid, nameId FROM ThreadNames").fetchall()
+            rows = self._database.rows("SELECT globalTid, nameId FROM ThreadNames")
             if rows:
                 process, thread = self._ids([row[0] for row in rows])
                 self._writer.append(
@@ -480,13 +362,13 @@ class _Import:
                     {
                         "process_id": process,
                         "thread_id": thread,
-                        "name": self._text([row[1] for row in rows]),
+                        "name": self._database.text([row[1] for row in rows]),
                     },
                 )
         if "TARGET_INFO_GPU" in self._tables and nsys.OWN_PREFIX + "DEVICE" not in own:
-            there = self._columns("TARGET_INFO_GPU")
+            there = self._database.columns("TARGET_INFO_GPU")
             if {"id", "name"} <= set(there):
-                rows = self._database.execute("SELECT id, name FROM TARGET_INFO_GPU").fetchall()
+                rows = self._database.rows("SELECT id, name FROM TARGET_INFO_GPU")
                 if rows:
                     self._writer.append(
                         "device",
