@@ -53,7 +53,7 @@ def output_base(text: str) -> Path:
     `text` is what the user typed. Of a trace it is the trace's place and name, not those of the session in
     the cache; of a pattern the folder it looks into (or `job`, for one without a folder).
     """
-    from topsprof.importers.job import stem_of
+    from topsprof.importers.trace_files import stem_of
 
     path = Path(os.path.abspath(text))  # noqa: PTH100 - symbolic links keep their name; "." has none without it
     if not path.exists() and any(c in text for c in "*?["):
@@ -74,7 +74,8 @@ def _recover(path: Path) -> None:
 
 def _cached(text: str) -> Path:
     """The session in the cache that was made of a trace, many traces or a pack; makes it if need be."""
-    from topsprof.importers.job import remove_leftovers, trace_files
+    from topsprof.importers.trace_files import trace_files
+    from topsprof.importers.working_folder import remove_leftovers
 
     files = trace_files(text)
     cache = cache_folder()
@@ -137,7 +138,7 @@ def _is_pack(path: Path) -> bool:
 
 @contextmanager
 def _temporary(target: Path) -> Iterator[Path]:
-    from topsprof.importers.job import working_folder
+    from topsprof.importers.working_folder import working_folder
 
     folder = working_folder(target)
     folder.mkdir()
@@ -149,7 +150,7 @@ def _temporary(target: Path) -> Iterator[Path]:
 
 def content_key(files: Sequence[Path], digests: Digests) -> str:
     """A name for the content of files, and for what an import takes from their names."""
-    from topsprof.importers.job import rank_of
+    from topsprof.importers.trace_files import rank_of
 
     key = hashlib.blake2b(f"{_IMPORT_VERSION}".encode(), digest_size=16)
     for path in files:

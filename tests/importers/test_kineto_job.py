@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from topsprof import cli
 from topsprof.importers.base import ImportOptions, numbers
-from topsprof.importers.job import JobOptions, import_files, rank_of, stem_of, trace_files
+from topsprof.importers.job import JobOptions, import_files
+from topsprof.importers.trace_files import rank_of, stem_of, trace_files
 
 from tops_kit.errors import TraceError, UserError
 from tops_kit.session import Session, SessionWriter

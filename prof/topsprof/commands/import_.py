@@ -71,7 +71,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the verb."""
-    from topsprof.importers.job import JobOptions, import_files, stem_of, trace_files
+    from topsprof.importers.job import JobOptions, import_files
+    from topsprof.importers.trace_files import stem_of, trace_files
 
     files = list(dict.fromkeys(path for text in args.traces for path in trace_files(text)))
     if args.jobs < 1 or args.memory < 1:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import struct
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from glob import escape, glob
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -20,40 +17,22 @@ import pyarrow as pa
 from tops_kit.errors import TraceError, UserError
 from tops_kit.session import Ledger, SessionWriter
 from tops_kit.session.ledger import LedgerEntry
-from tops_kit.session.lock import is_running, locked
-from tops_kit.session.manifest import WRITER_LOCK
-from tops_kit.session.removal import remove_session
 from topsprof.importers import registry
 from topsprof.importers.base import ImportOptions, ProcessIds, Source
 from topsprof.importers.chrome_meta import integer
+from topsprof.importers.trace_files import rank_of
+from topsprof.importers.working_folder import beside
 from topsprof.importers.writing import FileWriter, Stage
 
 WORKER_BYTES: Final = 600 << 20
 """What one worker holds at most, about: the memory limit of a job divided by it is the number of workers."""
 DEFAULT_MEMORY_BYTES: Final = 1536 << 20
-_RANK: Final = re.compile(
-    r"(?:rank|worker|process|node\d+_)[-_.]?(\d+)|(?:^|[-_.])r(\d+)(?=[-_.])", re.IGNORECASE
-)
 _PID: Final = re.compile(rb'"pid"\s*:\s*"?(\d{1,18})')
 _ORIGIN: Final = re.compile(rb'"baseTimeNanoseconds"\s*:\s*"?(\d{1,19})')
 _COLLISION_STEP: Final = 1 << 32
 _NAMED_FILES: Final = 3
 _DIGITS: Final = re.compile(r"\d+")
 TABLE_FORMATS: Final = ("parquet", "csv")
-_WORKING: Final = ".importing-"
-_SUFFIXES: Final = (
-    ".gz",
-    ".zst",
-    ".json",
-    ".pt.trace",
-    ".trace",
-    ".pftrace",
-    ".perfetto-trace",
-    ".speedscope",
-    ".folded",
-    ".collapsed",
-    ".sqlite",
-)
 
 Report = Callable[[int, int, str], None]
 """(bytes read, bytes in all, name of the file) while importing"""
@@ -82,7 +61,7 @@ def import_files(files: Sequence[Path], target: Path, job: JobOptions) -> Ledger
     """
     if target.exists() and not job.overwrite:
         raise UserError(f"'{target}' exists: use -f to overwrite it, or another name with -o")
-    with _beside(target, job.overwrite) as folder:
+    with beside(target, job.overwrite) as folder:
         writer = SessionWriter.create(
             folder,
             kind="import",
@@ -98,39 +77,6 @@ def import_files(files: Sequence[Path], target: Path, job: JobOptions) -> Ledger
             writer.abandon()
             raise
     return ledger
-
-
-@contextmanager
-def _beside(target: Path, overwrite: bool) -> Iterator[Path]:
-    """A folder to work in, which becomes `target` at the end; it goes away when that fails."""
-    folder = working_folder(target)
-    remove_leftovers(target.parent, target.name)
-    try:
-        yield folder
-        try:
-            if overwrite and target.exists():
-                remove_session(target)
-            folder.rename(target)
-        except OSError as error:
-            raise UserError(f"{target}: {error.strerror or error}; use another name with -o") from error
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def working_folder(target: Path) -> Path:
-    """Where to make what becomes `target`: beside it, hidden, under the name of this process and thread."""
-    folder = target.parent / f".{target.name}{_WORKING}{os.getpid()}-{threading.get_ident()}"
-    shutil.rmtree(folder, ignore_errors=True)  # of an earlier process with the same number
-    return folder
-
-
-def remove_leftovers(parent: Path, name: str = "*") -> None:
-    """Delete what imports (of the session `name`, or all) left in a folder when they were killed."""
-    for folder in parent.glob(f".{escape(name) if name != '*' else name}{_WORKING}*"):
-        owner = folder.name.rpartition(_WORKING)[2].partition("-")[0]
-        # the number may be that of a process on another side of a container's wall: the lock tells
-        if owner.isdigit() and not is_running(int(owner)) and not locked(folder / WRITER_LOCK):
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 class _SharedIds(ProcessIds):
@@ -430,60 +376,7 @@ def _time_origin(file: _File) -> int | None:
     return int(found[1]) if found else None
 
 
-def rank_of(path: Path) -> int | None:
-    """The rank that a file's name gives: trace_rank3.json, worker-3.pt.trace.json.gz, 3.json.
-
-    >>> rank_of(Path("job_rank12_step3.json.gz")), rank_of(Path("7.json")), rank_of(Path("alexnet.json"))
-    (12, 7, None)
-    """
-    found = _RANK.search(path.name)
-    if found:
-        return int(found[1] or found[2])
-    stem = stem_of(path)
-    return int(stem) if stem.isdigit() and len(stem) < 7 else None
-
-
-def stem_of(path: Path) -> str:
-    """The name of a trace without the suffixes that traces have."""
-    name = path.name
-    while True:
-        short = next(
-            (
-                name.removesuffix(suffix)
-                for suffix in _SUFFIXES
-                if name.lower().endswith(suffix) and len(name) > len(suffix)
-            ),
-            name,
-        )
-        if short == name:
-            return name
-        name = short
-
-
 def _stated_rank(source: Source) -> int | None:
     """The rank that stands in the file's head; None when none does."""
     found = re.search(rb'"distributedInfo"\s*:\s*"?\{[^{}]*?\\?[\'"]rank\\?[\'"]\s*:\s*(\d+)', source.head())
     return integer(found[1].decode()) if found else None
-
-
-def trace_files(text: str) -> list[Path]:
-    """The files that a path, a folder or a glob pattern names, sorted. UserError when there are none."""
-    path = Path(text)
-    if path.is_dir():
-        found = sorted(
-            entry for entry in path.iterdir() if entry.is_file() and not entry.name.startswith(".")
-        )
-        if not found:
-            raise UserError(f"{text}: there is no file in this folder; give a trace, or a folder of traces")
-        return found
-    if path.is_file():
-        return [path]
-    if path.exists():
-        raise UserError(f"{text} is not a regular file; give a session, or a trace in a file")
-    if any(c in text for c in "*?["):
-        names = glob(text, recursive=True)  # noqa: PTH207 - Path.glob takes no absolute pattern
-        found = sorted(path for name in names if (path := Path(name)).is_file())
-        if found:
-            return found
-        raise UserError(f"{text}: no file matches this pattern")
-    raise UserError(f"{text} does not exist; give the path of a trace, a folder of traces, or a pattern")
