@@ -4,12 +4,29 @@ tests.
 
 from __future__ import annotations
 
-from typing import Protocol, cast
+from typing import Any, Final, Protocol, cast
+
+import numpy as np
 
 from tops_kit import extension
 from tops_kit.collect.arrays import Array, Buffer
 
 _INTERFACE = 1  # of _drain.c, which says when to raise it
+
+
+COLUMNS: Final[dict[str, type[np.generic[Any]]]] = {
+    "begin": np.int64,
+    "duration": np.int64,
+    "name": np.uint32,
+    "task": np.uint32,
+    "attr": np.uint32,
+    "tid": np.int64,
+    "depth": np.int32,
+    "kind": np.uint8,
+    "flags": np.uint8,
+    "more": np.int64,
+}
+"""What `Loops.split` fills, in this order."""
 
 
 class Loops(Protocol):
@@ -43,8 +60,8 @@ class Loops(Protocol):
     def split(
         self, journal: Buffer, blocks: Array, ticks: Array, ns: Array, slope: Array, *columns: Array
     ) -> tuple[int, int, int, int, int, int, int, int]:
-        """Split blocks into columns: begin (ns), duration (ns; bits of the value of a counter), name, task,
-        attr, tid, depth, kind, flags, more.
+        """Split blocks into COLUMNS; begin and duration are ns, the duration of a counter the bits of its
+        value.
 
         `blocks` is int64[n, 3]: offset of the first slot, slots, thread at its begin. `more` is the offset
         of the record's MORE slots, or -1. Returns (rows, set of kinds, or of flags, or of tasks, or of

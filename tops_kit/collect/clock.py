@@ -164,10 +164,6 @@ class ClockTable:
         """CLOCK_MONOTONIC to session time, ns."""
         return monotonic_ns - self.first.monotonic_ns + self.first.realtime_ns
 
-    def now_tick(self, clock: int, anchor: Anchor) -> int:
-        """The anchor's moment on one of the clocks."""
-        return anchor.monotonic_ns if clock == layout.CLOCK_MONOTONIC else anchor.tsc
-
     def to_json(self) -> dict[str, Any]:
         """The table as kept in session.json (attribute `clock`): thinned to one anchor a second."""
         rows, last = [], 0

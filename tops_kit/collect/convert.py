@@ -17,23 +17,11 @@ from topstx.recorder import layout
 
 from tops_kit.collect import journal_format as jf
 from tops_kit.collect.arrays import Array, Buffer
-from tops_kit.collect.backend import Loops
+from tops_kit.collect.backend import COLUMNS, Loops
 from tops_kit.collect.clock import Clock, Pieces
 from tops_kit.collect.names import NamesError, ProcessNames, Texts
 from tops_kit.collect.processes import Processes, Row
 
-_COLUMN_TYPES = (
-    np.int64,
-    np.int64,
-    np.uint32,
-    np.uint32,
-    np.uint32,
-    np.int64,
-    np.int32,
-    np.uint8,
-    np.uint8,
-    np.int64,
-)
 _TX_KINDS = 1 << layout.KIND_RANGE | 1 << layout.KIND_MARK
 _NO_ROW_KINDS = 1 << layout.KIND_THREAD | 1 << layout.KIND_THREAD_END
 _KNOWN_KINDS = _TX_KINDS | _NO_ROW_KINDS | 1 << layout.KIND_COUNTER | 1 << layout.KIND_OVERHEAD
@@ -66,11 +54,15 @@ class Columns:
     all_attr: int = 0
     one_thread: bool = False
 
+    def of(self, kind: int) -> Columns:
+        """Only the records of one kind."""
+        return self.take(np.flatnonzero(self.kind == kind))
+
     def take(self, rows: Any) -> Columns:
         """Only these rows (ascending), without a copy when they are next to each other."""
         if len(rows) and rows[-1] - rows[0] + 1 == len(rows):
             rows = slice(int(rows[0]), int(rows[-1]) + 1)
-        picked = {name: getattr(self, name)[rows] for name in _ARRAYS}
+        picked = {name: getattr(self, name)[rows] for name in COLUMNS}
         return replace(self, **picked)
 
     def runs(self, keep: Any) -> list[Columns]:
@@ -90,7 +82,6 @@ class Columns:
 
 # A few records of other kinds among a hundred thousand ranges: not worth a copy of all columns.
 _MOST_RUNS, _SHORTEST_RUN = 32, 4096
-_ARRAYS = ("begin", "duration", "name", "task", "attr", "tid", "depth", "kind", "flags", "more")
 
 
 class Scratch:
@@ -109,7 +100,7 @@ class Scratch:
         if self._used + slots > self._size:
             # What was given out stays with those that hold it.
             self._size, self._used = max(slots, self._size, 1 << 14), 0
-            self._arrays = [np.empty(self._size, type_) for type_ in _COLUMN_TYPES]
+            self._arrays = [np.empty(self._size, type_) for type_ in COLUMNS.values()]
         begin = self._used
         self._used += slots
         return [array[begin : begin + slots] for array in self._arrays]
@@ -123,7 +114,7 @@ class Scratch:
         ones.
         """
         self._size, self._used = slots, 0
-        self._arrays = [np.full(slots, 1, type_) for type_ in _COLUMN_TYPES]
+        self._arrays = [np.full(slots, 1, type_) for type_ in COLUMNS.values()]
 
 
 @dataclass(slots=True)
@@ -189,7 +180,7 @@ class Converter:
         rows, kinds, flags, task, attr, changes, _, clipped = self._loops.split(
             journal, places, *pieces, *arrays
         )
-        named: dict[str, Any] = {name: array[:rows] for name, array in zip(_ARRAYS, arrays, strict=True)}
+        named: dict[str, Any] = {name: array[:rows] for name, array in zip(COLUMNS, arrays, strict=True)}
         columns = Columns(
             **named, kinds=kinds, all_flags=flags, all_task=task, all_attr=attr, one_thread=changes == 0
         )
@@ -210,13 +201,9 @@ class Converter:
             for run in runs:
                 self._tx(journal, run, names, row, sink)
         if kinds >> layout.KIND_COUNTER & 1:
-            self._counters(
-                columns.take(np.flatnonzero(columns.kind == layout.KIND_COUNTER)), names, row, sink
-            )
+            self._counters(columns.of(layout.KIND_COUNTER), names, row, sink)
         if kinds >> layout.KIND_OVERHEAD & 1:
-            self._overhead(
-                columns.take(np.flatnonzero(columns.kind == layout.KIND_OVERHEAD)), names, row, sink
-            )
+            self._overhead(columns.of(layout.KIND_OVERHEAD), names, row, sink)
 
     @staticmethod
     def _threads(columns: Columns, row: Row) -> None:
