@@ -151,7 +151,6 @@ _ENDINGS: Final = {
 _FORM: Final = re.compile(r"[a-z][a-z0-9]*_(runtime|driver|kernel|memcpy2?|memset|sync|ccp_events)")
 
 DEVICE_TABLES: Final = frozenset(("kernel", "memcpy", "memset", "sync"))
-HOST_TABLES: Final = frozenset(("op", "api", "python", "overhead", "step"))
 
 
 def op(rows: Rows, category: Callable[[Rows], Any]) -> Columns:

@@ -154,13 +154,6 @@ class _Import:
         ]
         summed = "staticSharedMemory" in there and "shared_bytes" in one.columns
         wanted += [*own, *(["staticSharedMemory"] if summed else [])]
-        if (
-            "name" in table.column_names
-            and "name" not in one.stated
-            and "name" not in own
-            and "text" in there
-        ):
-            wanted.append("text")
         for rows in self._database.fetch(one.theirs, wanted):
             columns = self._times(rows, table)
             if one.thread in rows:
