@@ -1,0 +1,1 @@
+"""The kernel engine: the machine that runs programs, its tiles, timing, sanitizer and oracle."""
