@@ -63,10 +63,13 @@ def rows() -> Iterator[Row]:
 def _child(
     modes: Sequence[str], *, repetitions: int = 7, warm_up: int = 0, env: dict[str, str] | None = None
 ) -> Costs:
-    argv = measure.python(
+    return _costs(measure.run_child(_loops(modes, repetitions, warm_up), env).stdout)
+
+
+def _loops(modes: Sequence[str], repetitions: int, warm_up: int) -> list[str]:
+    return measure.python(
         "-m", "benchmarks.recorder_child", str(repetitions), str(_PASSES), str(warm_up), *modes
     )
-    return _costs(measure.run_child(argv, env).stdout)
 
 
 def _costs(stdout: str) -> Costs:
@@ -79,9 +82,7 @@ def _recorded(modes: Sequence[str], *, repetitions: int, warm_up: int) -> tuple[
     """The same under `topsprof run` with policy block. Also what was lost, as the ledger tells it."""
     with tempfile.TemporaryDirectory(prefix="topskit-bench-", dir=cache_dir()) as folder:
         session = Path(folder) / "on.topsprof"
-        command = measure.python(
-            "-m", "benchmarks.recorder_child", str(repetitions), str(_PASSES), str(warm_up), *modes
-        )
+        command = _loops(modes, repetitions, warm_up)
         run = measure.run_child(measure.topsprof("run", "-o", str(session), "--", *command))
         facts = json.loads(measure.run_child(measure.topsprof("info", str(session), "--json")).stdout)
         ranges = facts["tables"].get("tx", {}).get("rows", 0)

@@ -208,7 +208,7 @@ class Collector:
                 self._last_lifecycle = 0.0  # a process ended: look at once
                 self.poller.unregister(descriptor)
 
-    def _watch(self, rows: Iterable[Row]) -> None:
+    def _watch(self, rows: list[Row]) -> None:
         for row in rows:
             if row.watch is not None and row.watch.fd is not None:
                 self.poller.register(row.watch.fd, select.POLLIN)

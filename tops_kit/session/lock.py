@@ -99,9 +99,8 @@ def locked(path: Path) -> bool:
     """Whether someone holds the lock on `path` now."""
     if not path.exists():
         return False
-    lock = FolderLock(path)
     try:
-        descriptor = os.open(lock.path, os.O_RDWR)
+        descriptor = os.open(path, os.O_RDWR)
     except OSError:
         return False  # not writable for us: whoever could hold it isn't ours to know
     try:

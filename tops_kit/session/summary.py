@@ -65,10 +65,10 @@ def summarise(table: Table, group: Sequence[str], value: str, pieces: Callable[[
     for piece in pieces():
         codes, values = _piece(table, groups, piece, value)
         counts = _grown(counts, groups.size) + np.bincount(codes, minlength=groups.size)
-        if held is not None and counts.sum() <= PASS_ROWS:
+        if counts.sum() <= PASS_ROWS:
             held.append((codes, values))
         else:
-            held = []
+            held.clear()
     if counts.sum() <= PASS_ROWS:
         parts = [_statistics(held, np.arange(groups.size), counts, value_type(table, value))]
     else:

@@ -20,13 +20,8 @@ if TYPE_CHECKING:
     from topsprof.importers.base import Tally
     from topsprof.importers.perfetto_packets import PacketReader, Packets
 
-BEGIN, END, INSTANT, COUNTER, COMPLETE = (
-    1,
-    2,
-    3,
-    4,
-    100,
-)  # COMPLETE: a begin that brings its duration (Chrome's X)
+BEGIN, END, INSTANT, COUNTER = 1, 2, 3, 4
+COMPLETE = 100  # ours: a begin that brings its duration (Chrome's X)
 _LEGACY = {
     ord("B"): BEGIN,
     ord("E"): END,
@@ -231,8 +226,8 @@ def _legacy(
     known = np.zeros(256, np.uint8)
     for code, ours in _LEGACY.items():
         known[code] = ours
-    rows = spans.row[has & (type_[spans.row] == 0)]
-    type_[rows] = known[np.minimum(phase[has & (type_[spans.row] == 0)], 255).astype(np.int64)]
+    untyped = has & (type_[spans.row] == 0)
+    type_[spans.row[untyped]] = known[np.minimum(phase[untyped], 255).astype(np.int64)]
     duration_us, has = inner.scalar(m, 3)
     duration = np.zeros(n, np.int64)
     duration[spans.row[has]] = duration_us[has].view(np.int64) * 1000
@@ -306,14 +301,10 @@ def _extra_tracks(
     uuid[own] = named[(first + place)[own]]
     known = own.copy()
     sequence = packets.sequence[spans.row[row]]
-    for number in np.unique(sequence[~own & (count == 0)]).tolist():
-        defaults = np.array(packets.extra_counters[number][is_real] or [0], np.uint64)
-        mine = (
-            (sequence == number)
-            & ~own
-            & (count == 0)
-            & (place < len(packets.extra_counters[number][is_real]))
-        )
+    unnamed = count == 0
+    for number in np.unique(sequence[unnamed]).tolist():
+        defaults = np.array(packets.extra_counters[number][is_real], np.uint64)
+        mine = unnamed & (sequence == number) & (place < len(defaults))
         uuid[mine] = defaults[place[mine]]
         known |= mine
     return uuid, known
