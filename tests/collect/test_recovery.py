@@ -105,6 +105,12 @@ def new_collector(folder: Path) -> collector.Collector:
     return collector.begin(folder, control.create(folder), writer, loops)
 
 
+def kill(made: collector.Collector) -> None:
+    """Let the collector end as a killed one does: nothing more is written."""
+    made.writing.stop()
+    made.writer.abandon()
+
+
 def inline(made: collector.Collector) -> collector.Collector:
     made.writing.stop()
     made.writing = _Inline(made.part_writer)  # type: ignore[assignment]
@@ -255,8 +261,7 @@ def test_recovery_says_what_it_did_and_then_has_nothing_to_do(
     made = new_collector(recording)
     expected = produce(fake_process)
     made.round()
-    made.writing.stop()
-    made.writer.abandon()
+    kill(made)
     messages = recover(recording)
     assert len(messages) == 1
     assert f"recovered {sum(expected.values())} records" in messages[0]
@@ -294,8 +299,7 @@ def test_a_damaged_control_file_costs_no_records(
     made = new_collector(recording)
     expected = produce(fake_process)
     made.round()
-    made.writing.stop()
-    made.writer.abandon()
+    kill(made)
     (recording / "control").unlink()  # the dead collector's mapping stays whole
     (recording / "control").write_bytes(content)
     recover(recording)
@@ -306,8 +310,7 @@ def test_a_damaged_control_file_costs_no_records(
 
 def test_a_recording_of_another_version_is_left_alone(recording: Path) -> None:
     made = new_collector(recording)
-    made.writing.stop()
-    made.writer.abandon()
+    kill(made)
     struct.pack_into("<I", made.control.memory, 8, layout.LAYOUT_VERSION + 1)
     with pytest.raises(SessionError, match="another version"):
         recover(recording)
@@ -320,8 +323,7 @@ def test_a_damaged_state_or_clock_file_costs_no_records(
     made = new_collector(recording)
     expected = produce(fake_process)
     made.round()
-    made.writing.stop()
-    made.writer.abandon()
+    kill(made)
     (recording / "collector.json").write_text("{")
     (recording / "clock").write_bytes(b"nothing")
     recover(recording)
@@ -336,8 +338,7 @@ def test_records_published_after_the_collectors_death_are_recovered(
     name, ring = process.name("late"), process.ring(capacity=64)
     ring.record(time.monotonic_ns(), time.monotonic_ns(), name)
     made.round()
-    made.writing.stop()
-    made.writer.abandon()
+    kill(made)
     for _ in range(20):
         ring.record(time.monotonic_ns(), time.monotonic_ns(), process.name("later"))
     recover(recording)

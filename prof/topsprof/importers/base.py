@@ -27,8 +27,8 @@ OnError = Literal["repair", "strict"]
 class ProcessIds:
     """Keys for the processes of one file: the pid itself, unless another file of the same job has taken it.
 
-    This base class serves an import of one file. `topsprof.importers.job` has one that agrees across worker
-    processes.
+    This base class serves an import of one file. `topsprof.importers.job` has one that agrees across the
+    files of a job.
     """
 
     def __init__(self) -> None:
