@@ -4,6 +4,27 @@
 
 #include "scan_value.h"
 
+/* What follows a member of an object: *more says whether another member does; else the object has ended, before *pp. */
+static inline int after_member(Scanner *s, const char **pp, bool *more) {
+    const char *p = blank(*pp);
+    *more = false;
+    if (p >= s->end) return MORE;
+    if (*p == ',') {
+        const char *comma = p;
+        p = blank(p + 1);
+        if (p >= s->end) return MORE;
+        if (*p != '}') {
+            *more = true;
+            *pp = p;
+            return OK;
+        }
+        issue(s, EXTRA_COMMA, comma);
+    }
+    if (*p != '}') return BAD;
+    *pp = p + 1;
+    return OK;
+}
+
 /* The args object at *pp. Wanted keys go to their columns, the rest to args_rest as `,"key":value` texts. */
 static int read_args(Scanner *s, const char **pp, Event *e, bool wanted) {
     const char *p = blank(*pp + 1);
@@ -42,16 +63,10 @@ static int read_args(Scanner *s, const char **pp, Event *e, bool wanted) {
                 return memory_gone(s);
         }
         if (!taken) s->args_rest.size = mark;
-        p = blank(p);
-        if (p >= s->end) return MORE;
-        if (*p == ',') {
-            p = blank(p + 1);
-            if (p >= s->end) return MORE;
-            if (*p != '}') continue;
-            issue(s, EXTRA_COMMA, p);
-        }
-        if (*p != '}') return BAD;
-        *pp = p + 1;
+        bool more;
+        if ((r = after_member(s, &p, &more))) return r;
+        if (more) continue;
+        *pp = p;
         return OK;
     }
 }
@@ -205,17 +220,9 @@ static int read_event(Scanner *s, const char **pp) {
                 s->top_rest.size = mark; /* "args": null */
         }
         if (r) return r;
-        p = blank(p);
-        if (p >= s->end) return MORE;
-        if (*p == ',') {
-            p = blank(p + 1);
-            if (p >= s->end) return MORE;
-            if (*p != '}') continue;
-            issue(s, EXTRA_COMMA, p);
-        }
-        if (*p != '}') return BAD;
-        p++;
-        break;
+        bool more;
+        if ((r = after_member(s, &p, &more))) return r;
+        if (!more) break;
     }
     issues_keep(s);
     if (e.args && e.ph == 'C' && !keep_series(s, &e)) return memory_gone(s);
