@@ -10,28 +10,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from topstx.recorder import layout
 
 from tops_kit.collect import backend
 from tops_kit.collect import journal_format as jf
+from tops_kit.collect.backend import COLUMNS
 from tops_kit.collect.drain import RECORD
 from tops_kit.collect.rings import RingTable, open_ring
 
-TYPES = (
-    np.int64,
-    np.int64,
-    np.uint32,
-    np.uint32,
-    np.uint32,
-    np.int64,
-    np.int32,
-    np.uint8,
-    np.uint8,
-    np.int64,
-)
-FIELDS = ("begin", "duration", "name", "task", "attr", "tid", "depth", "kind", "flags", "more")
 IDENTITY = (np.array([0], np.int64), np.array([0], np.int64), np.array([1.0]))
 
 
@@ -57,9 +45,9 @@ def columns_of(
 ) -> tuple[dict[str, Any], tuple[int, ...]]:
     blocks = jf.blocks(journal)
     places = np.array([(b.offset, b.slots, b.tid) for b in blocks], np.int64).reshape(-1, 3)
-    arrays = [np.zeros(int(places[:, 1].sum()), type_) for type_ in TYPES]
+    arrays = [np.zeros(int(places[:, 1].sum()), type_) for type_ in COLUMNS.values()]
     answer = loops.split(journal, places, *pieces, *arrays)
-    return {field: array[: answer[0]] for field, array in zip(FIELDS, arrays, strict=True)}, answer
+    return {field: array[: answer[0]] for field, array in zip(COLUMNS, arrays, strict=True)}, answer
 
 
 def payloads_of(loops: Any, journal: mmap.mmap, columns: dict[str, Any]) -> list[Any]:
@@ -176,6 +164,9 @@ def test_rows_belong_to_the_thread_told_before_them(loops: Any, fake_process: Ca
         (layout.MORE_BYTES, b"\0\1\2\xff", {"base64": "AAEC/w=="}),
         (layout.MORE_JSON, b'{"a": [1, 2]}', {"a": [1, 2]}),
         (layout.MORE_STR, b"", ""),
+        (layout.MORE_STR, b"\0" * 70 + b"\xe0\xa0", "\0" * 70 + "\ufffd"),  # one cut sequence, one U+FFFD
+        (layout.MORE_STR, b"\xf0\x9f\x98 \xed\xa0\x80 \xe0\x80", "\ufffd \ufffd\ufffd\ufffd \ufffd\ufffd"),
+        (layout.MORE_JSON, b'["\xf0\x9f\x98"]', ["\ufffd"]),
     ],
 )
 def test_payloads_become_json(
@@ -197,6 +188,22 @@ def test_payloads_become_json(
     ends = np.zeros(3, np.int64)
     loops.end_threads(journal, columns["more"], ends)
     assert ends.tolist() == [-1, 77, -1]
+
+
+def test_payloads_are_escaped_alike(fake_process: Callable[..., Any]) -> None:
+    """Byte for byte what the json module writes, in both loops."""
+    text = "".join(map(chr, range(0x80))) + "\u2028\ufffd\U0001f600"
+    ring = fake_process().ring(capacity=64)
+    data = text.encode()
+    ring.record(1, 2, 1, more=struct.pack("<BH", layout.MORE_STR, len(data)) + data)
+    table, journal = table_of(ring), make_journal(64)
+    backend.load(pure=True)[0].copy(table.memories, table.table, journal, 0, False)
+    for pure in (False, True):
+        loops, _ = backend.load(pure=pure)
+        columns, _ = columns_of(loops, journal)
+        offsets, valid = np.empty(2, np.int32), np.empty(1, np.uint8)
+        found = loops.payloads(journal, columns["more"], columns["flags"], offsets, valid)
+        assert found.decode() == json.dumps(text, ensure_ascii=False)
 
 
 def test_a_cut_json_payload_is_kept_as_text(loops: Any, fake_process: Callable[..., Any]) -> None:
@@ -270,8 +277,49 @@ def _remember(fake_ring_class: Any) -> None:
     _FAKE[:] = [fake_ring_class]
 
 
+def damaged_ring(tag: int, flags: int, body: bytes) -> bytes:
+    """Slots of one range with a payload. The test makes kinds of them: 0 RANGE, 1 MORE."""
+    chain = struct.pack("<BH", tag, len(body)) + body
+    parts = [chain[at : at + layout.MORE_DATA] for at in range(0, len(chain), layout.MORE_DATA)]
+    slots = [struct.pack(layout.RECORD_FORMAT, 1, 2, 1, 0, 0, 0, 0, layout.FLAG_MORE | flags)]
+    for part in parts:
+        goes_on = 0 if part is parts[-1] else layout.MORE_CONTINUES
+        slots.append(struct.pack(layout.MORE_FORMAT, part, 1, len(part) | goes_on))
+    return b"".join(slots)
+
+
+TEXT = st.lists(
+    st.sampled_from(
+        [
+            b"\0" * 29,
+            b"\b",
+            b'"',
+            b"\xe0\xa0",
+            b"\xf0\x90\x80",
+            b"\xed\xa0\x80",
+            "\u20ac".encode(),
+            b"\xf4\x90",
+        ]
+    )
+    | st.binary(max_size=6),
+    max_size=8,
+).map(b"".join)
+RANGES = st.builds(
+    damaged_ring,
+    st.sampled_from([layout.MORE_STR, layout.MORE_JSON, layout.MORE_ERROR]),
+    st.sampled_from([0, layout.FLAG_TRUNCATED, layout.FLAG_ERROR]),
+    TEXT,
+)
+
+
 @settings(max_examples=150, deadline=None)
-@given(data=st.binary(min_size=32, max_size=32 * 24), tid=st.integers(0, 2**32 - 1))
+@given(
+    data=st.binary(min_size=32, max_size=32 * 24) | st.lists(RANGES, min_size=1, max_size=4).map(b"".join),
+    tid=st.integers(0, 2**32 - 1),
+)
+@example(data=damaged_ring(layout.MORE_STR, 0, b"\0" * 256 + b"\xe0\xa0"), tid=0)
+@example(data=damaged_ring(layout.MORE_JSON, layout.FLAG_TRUNCATED, b"\0" * 20 + b"\xe0\xa0"), tid=0)
+@example(data=damaged_ring(layout.MORE_STR, 0, b"\b\f\xf0\x90\x80")[:-3], tid=0)
 def test_both_loops_agree_on_any_bytes(data: bytes, tid: int) -> None:
     """Whatever a broken producer writes: no crash, and the same columns, payloads and errors."""
     data = data[: len(data) // 32 * 32]

@@ -311,35 +311,34 @@ static void put(text *to, const void *bytes, size_t count)
     to->used += count;
 }
 
-/* Length of the valid UTF-8 sequence at `at`, 0 when there is none. */
-static size_t utf8_length(const uint8_t *at, size_t left)
+/* Text as UTF-8, in quotes as a JSON string where that is wanted. What is no UTF-8 is replaced by the interpreter itself: its
+ * rule (one U+FFFD for each maximal part of a sequence, also at a cut end) is the twin's. False with an exception: no memory. */
+static bool put_text(text *to, const uint8_t *at, size_t count, bool quoted)
 {
-    uint8_t c = at[0];
-    size_t n = c < 0x80 ? 1 : c >= 0xC2 && c < 0xE0 ? 2 : (c & 0xF0) == 0xE0 ? 3 : c >= 0xF0 && c < 0xF5 ? 4 : 0;
-    if (n == 0 || n > left) return 0;
-    for (size_t k = 1; k < n; k++) if ((at[k] & 0xC0) != 0x80) return 0;
-    if (n == 3 && ((c == 0xE0 && at[1] < 0xA0) || (c == 0xED && at[1] >= 0xA0))) return 0;
-    if (n == 4 && ((c == 0xF0 && at[1] < 0x90) || (c == 0xF4 && at[1] >= 0x90))) return 0;
-    return n;
-}
-
-static void put_utf8(text *to, const uint8_t *at, size_t count, bool quoted)
-{
-    if (quoted) put(to, "\"", 1);
-    for (size_t k = 0; k < count;) {
-        size_t n = utf8_length(at + k, count - k);
-        if (n == 0) { put(to, "\xEF\xBF\xBD", 3); k++; continue; }
-        if (n == 1 && quoted && (at[k] < 0x20 || at[k] == '"' || at[k] == '\\')) {
-            char escape[8];
-            if (at[k] >= 0x20) { escape[0] = '\\'; escape[1] = (char)at[k]; put(to, escape, 2); }
-            else if (at[k] == '\n') put(to, "\\n", 2);
-            else if (at[k] == '\t') put(to, "\\t", 2);
-            else if (at[k] == '\r') put(to, "\\r", 2);
-            else { snprintf(escape, sizeof escape, "\\u%04x", at[k]); put(to, escape, 6); }
-        } else put(to, at + k, n);
-        k += n;
+    PyObject *valid = NULL;
+    size_t k = 0, from = 0;
+    while (k < count && at[k] < 0x80) k++;
+    if (k < count) {
+        Py_ssize_t bytes;
+        valid = PyUnicode_DecodeUTF8((const char *)at, (Py_ssize_t)count, "replace");
+        at = valid ? (const uint8_t *)PyUnicode_AsUTF8AndSize(valid, &bytes) : NULL;
+        if (!at) { Py_XDECREF(valid); return false; }
+        count = (size_t)bytes;
     }
     if (quoted) put(to, "\"", 1);
+    for (k = 0; quoted && k < count; k++) {     /* the escapes of the json module */
+        char c = (char)at[k], escape[8] = {'\\'};
+        if (at[k] >= 0x20 && c != '"' && c != '\\') continue;
+        escape[1] = c == '\b' ? 'b' : c == '\f' ? 'f' : c == '\n' ? 'n' : c == '\r' ? 'r' : c == '\t' ? 't' : at[k] >= 0x20 ? c : 'u';
+        if (escape[1] == 'u') snprintf(escape + 2, sizeof escape - 2, "%04x", at[k]);
+        put(to, at + from, k - from);
+        put(to, escape, escape[1] == 'u' ? 6 : 2);
+        from = k + 1;
+    }
+    put(to, at + from, count - from);
+    if (quoted) put(to, "\"", 1);
+    Py_XDECREF(valid);
+    return true;
 }
 
 static void put_base64(text *to, const uint8_t *at, size_t count)
@@ -427,7 +426,8 @@ static PyObject *payloads(PyObject *module, PyObject *args)
                 PyMem_Free(number);
             }
         } else if (tag == TOPSTX_MORE_BYTES) put_base64(&out, body, length);
-        else put_utf8(&out, body, length, tag == TOPSTX_MORE_STR || (((const uint8_t *)flags.buf)[row] & TOPSTX_FLAG_TRUNCATED));
+        else if (!put_text(&out, body, length, tag == TOPSTX_MORE_STR || (((const uint8_t *)flags.buf)[row] & TOPSTX_FLAG_TRUNCATED)))
+            goto done;
         if (out.failed || chain.failed || out.used > INT32_MAX) { PyErr_NoMemory(); goto done; }
     }
     offset[rows] = (int32_t)out.used;

@@ -35,6 +35,7 @@ from topsprof.importers.scan_values import (
     compact,
     hexadecimal,
     integer,
+    no_bytes,
     scaled,
     too_deep,
     triple,
@@ -212,9 +213,12 @@ class Scanner:
                 raise _BadError from None
             if isinstance(value, Raw) and not self._final and not text[end : end + _NEAR].strip(".eE+-"):
                 raise _MoreError
+            slice_ = text[at:end]
+            if "\\u" in slice_ and (same := no_bytes(slice_)) != slice_:
+                text = text[:at] + same + text[end:]
+                continue
             for _ in range(nans):
                 self._maybe("not_a_number", at)
-            slice_ = text[at:end]
             if not strict:
                 for token in _STRING.findall(slice_):
                     if _CONTROL.search(token):
@@ -275,6 +279,7 @@ class Scanner:
             if c != '"':
                 raise _BadError
             key, after = self._value(at)
+            pending = self._pending.copy()
             after = _skip(self._text, after)
             if after >= len(self._text):
                 raise _MoreError
@@ -288,6 +293,7 @@ class Scanner:
                 self._any_events = self._comma = True
                 return after + 1, True
             value, after = self._value(after)
+            self._pending[:0] = pending
         except _MoreError:
             if self._final:
                 self._issue("truncated_metadata", at)

@@ -10,6 +10,10 @@ from typing import Any
 
 _NUMBER = re.compile(r"([+-]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]?)(\d+))?", re.ASCII)
 _HEX = re.compile(r"(?:0[xX](?=.))?([0-9a-fA-F]{1,16})", re.ASCII)
+_ESCAPE = re.compile(
+    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][c-fC-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
+)
 _PART = re.compile(r"[-+.\d]*", re.ASCII)
 _INT64 = 1 << 63
 _MAX_EXPONENT = 100_000
@@ -42,6 +46,14 @@ def compact(value: Any) -> str:
     if isinstance(value, list):
         return "[" + ",".join(map(compact, value)) + "]"
     return {None: "null", True: "true", False: "false"}[value]
+
+
+def no_bytes(text: str) -> str:
+    """JSON text with each lone escape of a low surrogate spelled \\udc00, at the same length.
+
+    Decoded, those from \\udc80 on would pass for bytes that were no UTF-8 (see `cleaned`).
+    """
+    return _ESCAPE.sub(lambda found: r"\udc00" if found[1] else found[0], text)
 
 
 def cleaned(text: str) -> str:
