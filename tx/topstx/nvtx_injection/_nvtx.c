@@ -76,7 +76,7 @@ static uint32_t add_category(domain *d, uint32_t number, const char *name) {
     category *c = (category *)malloc(sizeof *c);
     if (!c) return 0;
     c->number = number;
-    c->id = topstxi_category_id(d->tx.id, number, name);
+    c->id = topstxi_category_id(d->tx.id, number, name, strlen(name));
     c->next = __atomic_load_n(&d->categories, __ATOMIC_RELAXED);
     while (!__atomic_compare_exchange_n(&d->categories, &c->next, c, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
     }

@@ -116,14 +116,14 @@ static PyObject *set_thread_name(PyObject *self, PyObject *args, PyObject *kwarg
     PyObject *name, *owner, *number = NULL;
     Py_ssize_t bytes;
     uint32_t tid = 0;
-    const char *utf8;
+    const char *data;
     (void)self;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:set_thread_name", names, &name, &number)) return NULL;
     if (number && PyLong_Check(number)) tid = (uint32_t)PyLong_AsUnsignedLongMask(number);
     name = text_argument(name);
     if (!name) return NULL;
-    if (topstxi_state.control && (utf8 = text_of(name, &bytes, &owner))) {
-        topstxi_note_thread(tid ? tid : topstxi_tid(), utf8, (size_t)bytes);
+    if (topstxi_state.control && (data = text_of(name, &bytes, &owner))) {
+        topstxi_note_thread(tid ? tid : topstxi_tid(), data, (size_t)bytes);
         Py_XDECREF(owner);
     }
     Py_DECREF(name);
@@ -131,15 +131,15 @@ static PyObject *set_thread_name(PyObject *self, PyObject *args, PyObject *kwarg
 }
 
 static PyObject *process_entry(PyObject *self, PyObject *args) {
-    PyObject *key, *value, *owner;
+    const char *key, *data;
+    PyObject *value, *owner;
     Py_ssize_t bytes;
-    const char *utf8;
     (void)self;
-    if (!PyArg_ParseTuple(args, "UO:process_entry", &key, &value)) return NULL;
+    if (!PyArg_ParseTuple(args, "sO:process_entry", &key, &value)) return NULL;
     value = text_argument(value);
     if (!value) return NULL;
-    if (topstxi_state.control && (utf8 = text_of(value, &bytes, &owner))) {
-        topstxi_note_process(utf8_or_empty(key), utf8);
+    if (topstxi_state.control && (data = text_of(value, &bytes, &owner))) {
+        topstxi_note_process(key, data, (size_t)bytes);
         Py_XDECREF(owner);
     }
     Py_DECREF(value);

@@ -31,12 +31,6 @@ static PyTypeObject domain_type, counter_type;
 static PyObject *domains; /* dict: name -> Domain */
 static domain_object *default_domain;
 
-static const char *utf8_or_empty(PyObject *text) {
-    const char *utf8 = PyUnicode_AsUTF8(text);
-    if (!utf8) PyErr_Clear();
-    return utf8 ? utf8 : "";
-}
-
 static void domain_forget(domain_object *d) {
     for (int i = 0; i < SEEN; i++) {
         Py_CLEAR(d->seen[i].category);
@@ -46,9 +40,11 @@ static void domain_forget(domain_object *d) {
 
 /* Ids of another session are void. */
 static __attribute__((noinline)) void domain_resolve_slow(domain_object *d) {
+    utf8 name = utf8_of(d->name);
     domain_forget(d);
     d->epoch = topstxi_state.name_epoch;
-    d->id = topstxi_domain_id(utf8_or_empty(d->name));
+    d->id = topstxi_domain_id(name.data, (size_t)name.bytes);
+    Py_XDECREF(name.owner);
     d->attr = topstxi_attr_id(d->id, 0, 0);
 }
 
@@ -106,6 +102,7 @@ static uint32_t category_entry(domain_object *d, PyObject *category) {
     uint32_t number = 0, entry;
     PyObject *text = NULL, *key, *value;
     Py_ssize_t at = 0;
+    utf8 name;
     if (PyLong_Check(category)) {
         number = (uint32_t)PyLong_AsUnsignedLongMask(category);
         PyErr_Clear();
@@ -116,7 +113,9 @@ static uint32_t category_entry(domain_object *d, PyObject *category) {
         if (!text) return 0;
         number = category_number(d, text);
     }
-    entry = topstxi_category_id(d->id, number, text ? utf8_or_empty(text) : "");
+    name = utf8_of(text);
+    entry = topstxi_category_id(d->id, number, name.data, (size_t)name.bytes);
+    Py_XDECREF(name.owner);
     Py_XDECREF(text);
     return entry == TOPSTX_NAME_TOO_MANY ? 0 : entry;
 }
@@ -158,7 +157,10 @@ static inline uint32_t domain_attr(domain_object *d, PyObject *category, PyObjec
 /* Recording is armed: does this range fire it? */
 static __attribute__((noinline)) int fires(PyObject *message, domain_object *d, uint32_t *flags) {
     PyObject *text = !message ? NULL : PyUnicode_Check(message) ? Py_NewRef(message) : as_str(message);
-    int fired = topstxi_capture(text ? utf8_or_empty(text) : "", utf8_or_empty(d->name), flags);
+    utf8 name = utf8_of(text), domain = utf8_of(d->name);
+    int fired = topstxi_capture(name.data, (size_t)name.bytes, domain.data, (size_t)domain.bytes, flags);
+    Py_XDECREF(domain.owner);
+    Py_XDECREF(name.owner);
     Py_XDECREF(text);
     return fired;
 }
@@ -287,9 +289,14 @@ static PyObject *counter_sample(PyObject *self, PyObject *value) {
         return done();
     }
     if (c->epoch != topstxi_state.name_epoch) {
+        utf8 name = utf8_of(c->name), unit = utf8_of(c->unit);
         domain_resolve(c->domain);
         c->epoch = topstxi_state.name_epoch;
-        c->id = c->domain->attr == TOPSTXI_EXCLUDED ? 0 : topstxi_counter_id(c->domain->id, utf8_or_empty(c->name), utf8_or_empty(c->unit));
+        c->id = c->domain->attr == TOPSTXI_EXCLUDED
+                    ? 0
+                    : topstxi_counter_id(c->domain->id, name.data, (size_t)name.bytes, unit.data, (size_t)unit.bytes);
+        Py_XDECREF(unit.owner);
+        Py_XDECREF(name.owner);
         if (c->id == TOPSTX_NAME_TOO_MANY) c->id = 0;
     }
     if (c->id && (r = topstxi_ring_mine())) {

@@ -64,9 +64,9 @@ static inline cached_name *cache_place(PyObject *text) {
 
 /* UTF-8 of a str; *owner keeps it when it had to be made. NULL: there is none (no exception is set). */
 static const char *text_of(PyObject *text, Py_ssize_t *bytes, PyObject **owner) {
-    const char *utf8 = PyUnicode_AsUTF8AndSize(text, bytes);
+    const char *data = PyUnicode_AsUTF8AndSize(text, bytes);
     *owner = NULL;
-    if (utf8) return utf8;
+    if (data) return data;
     PyErr_Clear(); /* lone surrogates */
     *owner = PyUnicode_AsEncodedString(text, "utf-8", "backslashreplace");
     if (*owner) {
@@ -75,6 +75,21 @@ static const char *text_of(PyObject *text, Py_ssize_t *bytes, PyObject **owner) 
     }
     PyErr_Clear();
     return NULL;
+}
+
+typedef struct { /* UTF-8 of a str, also with NUL in it; release with Py_XDECREF(owner) */
+    const char *data;
+    Py_ssize_t bytes;
+    PyObject *owner;
+} utf8;
+
+/* Of NULL, and without memory, the empty text. */
+static utf8 utf8_of(PyObject *text) {
+    utf8 of = {"", 0, NULL};
+    const char *data = text ? text_of(text, &of.bytes, &of.owner) : NULL;
+    if (data) of.data = data;
+    else of.bytes = 0;
+    return of;
 }
 
 /* str(object), or "<unprintable TYPE>" when that raises. A new reference, or NULL without an exception: no memory. */
@@ -103,9 +118,8 @@ static PyObject *text_argument(PyObject *argument) {
 }
 
 static __attribute__((noinline)) uint32_t name_id_slow(PyObject *message) {
-    PyObject *text = NULL, *owner;
-    Py_ssize_t bytes = 0;
-    const char *utf8;
+    PyObject *text = NULL;
+    utf8 name;
     uint32_t id;
     if (!message || message == Py_None) return topstxi_intern(TOPSTX_ENTRY_NAME, "", 0);
     if (!PyUnicode_Check(message)) {
@@ -113,10 +127,10 @@ static __attribute__((noinline)) uint32_t name_id_slow(PyObject *message) {
         if (!text) return TOPSTX_NAME_TOO_MANY;
         message = text;
     }
-    utf8 = text_of(message, &bytes, &owner);
-    id = topstxi_intern(TOPSTX_ENTRY_NAME, utf8 ? utf8 : "", utf8 ? (size_t)bytes : 0);
+    name = utf8_of(message);
+    id = topstxi_intern(TOPSTX_ENTRY_NAME, name.data, (size_t)name.bytes);
     /* A string that nobody else holds is a temporary (an f-string): keeping it would only push out useful ones. */
-    if (!text && PyUnicode_CheckExact(message) && bytes <= CACHED_LENGTH_MAX && id != TOPSTX_NAME_TOO_MANY &&
+    if (!text && PyUnicode_CheckExact(message) && name.bytes <= CACHED_LENGTH_MAX && id != TOPSTX_NAME_TOO_MANY &&
         (PyUnicode_CHECK_INTERNED(message) || Py_REFCNT(message) > 1)) {
         cached_name *place = cache_place(message);
         PyObject *old = place->key;
@@ -125,7 +139,7 @@ static __attribute__((noinline)) uint32_t name_id_slow(PyObject *message) {
         place->id = id;
         Py_XDECREF(old);
     }
-    Py_XDECREF(owner);
+    Py_XDECREF(name.owner);
     Py_XDECREF(text);
     return id;
 }
@@ -204,11 +218,11 @@ static PyObject *call_helper(const char *name, PyObject *argument) {
 static void payload_text(payload *to, PyObject *text, uint8_t tag) {
     PyObject *owner;
     Py_ssize_t bytes;
-    const char *utf8 = text_of(text, &bytes, &owner);
-    if (!utf8) return;
+    const char *data = text_of(text, &bytes, &owner);
+    if (!data) return;
     if (owner) Py_XSETREF(to->owner, owner);
     to->value.tag = tag;
-    to->value.data = utf8;
+    to->value.data = data;
     to->value.bytes = (uint32_t)(bytes > INT32_MAX ? INT32_MAX : bytes);
 }
 

@@ -20,7 +20,6 @@ from struct import error as StructError  # noqa: N812
 
 from topstx.recorder import layout, twin_values
 from topstx.recorder.twin_exit import ExitStatus
-from topstx.recorder.twin_names import encoded
 from topstx.recorder.twin_process import EXCLUDED, Process, categories_of
 from topstx.recorder.twin_ring import HIDDEN, STATE_AND_TID
 
@@ -233,7 +232,7 @@ def _finish(opened: Open, error: type[BaseException] | None) -> None:
     flags, more = opened[5] & _KEPT_FLAGS, opened[6]
     if error is not None and error is not GeneratorExit:  # the end of a generator by close() is none
         flags |= _ERROR
-        more += twin_values.tagged(layout.MORE_ERROR, encoded(error.__name__))
+        more += twin_values.error(error)
     if getattr(process.local, "writer", None) is writer:
         writer.end(opened, flags, more)
     else:

@@ -25,6 +25,13 @@ _U32 = Struct("<I")
 _2U32 = Struct("<2I")
 _3U32 = Struct("<3I")
 
+# Longer texts are cut, as the C recorder cuts them; bytes.
+_NAME_BYTES_MAX = 4096
+_SHORT_BYTES_MAX = 1024
+_COUNTER_BYTES_MAX = 1536
+_UNIT_BYTES_MAX = 256
+_FACT_BYTES_MAX = 65536
+
 
 def encoded(text: str) -> bytes:
     """UTF-8; lone surrogates are spelled as escapes."""
@@ -32,6 +39,12 @@ def encoded(text: str) -> bytes:
         return str.encode(text)  # whatever a subclass does
     except UnicodeEncodeError:
         return str.encode(text, "utf-8", "backslashreplace")
+
+
+def fitting(text: str, limit: int) -> bytes:
+    """UTF-8 of at most `limit` bytes; a character that the cut would halve goes too."""
+    data = encoded(text)
+    return data if len(data) <= limit else data[:limit].decode("utf-8", "ignore").encode()
 
 
 class NamesFile:
@@ -108,26 +121,29 @@ class NamesFile:
         if self.next_id > layout.NAMES_MAX:
             self.count("too_many")
             return layout.NAME_TOO_MANY
-        return self.add(layout.ENTRY_NAME, encoded(text)) or layout.NAME_TOO_MANY
+        return self.add(layout.ENTRY_NAME, fitting(text, _NAME_BYTES_MAX)) or layout.NAME_TOO_MANY
 
     def domain(self, text: str) -> int:
-        return self.add(layout.ENTRY_DOMAIN, encoded(text))
+        return self.add(layout.ENTRY_DOMAIN, fitting(text, _NAME_BYTES_MAX))
 
     def category(self, domain: int, number: int, text: str) -> int:
-        return self.add(layout.ENTRY_CATEGORY, _2U32.pack(domain, number & 0xFFFFFFFF) + encoded(text))
+        body = _2U32.pack(domain, number & 0xFFFFFFFF) + fitting(text, _SHORT_BYTES_MAX)
+        return self.add(layout.ENTRY_CATEGORY, body)
 
     def attr(self, domain: int, category: int, color: int) -> int:
         return self.add(layout.ENTRY_ATTR, _3U32.pack(domain, category, color))
 
     def thread(self, tid: int, text: str) -> int:
-        return self.add(layout.ENTRY_THREAD, _U32.pack(tid & 0xFFFFFFFF) + encoded(text))
+        return self.add(layout.ENTRY_THREAD, _U32.pack(tid & 0xFFFFFFFF) + fitting(text, _SHORT_BYTES_MAX))
 
     def counter(self, domain: int, name: str, unit: str) -> int:
-        text = encoded(name)
-        return self.add(layout.ENTRY_COUNTER, _2U32.pack(domain, len(text)) + text + encoded(unit))
+        text = fitting(name, _COUNTER_BYTES_MAX)
+        body = _2U32.pack(domain, len(text)) + text + fitting(unit, _UNIT_BYTES_MAX)
+        return self.add(layout.ENTRY_COUNTER, body)
 
     def process(self, key: str, value: str) -> int:
-        return self.add(layout.ENTRY_PROCESS, encoded(key) + b"\0" + encoded(value))
+        head = encoded(key) + b"\0"
+        return self.add(layout.ENTRY_PROCESS, head + fitting(value, _FACT_BYTES_MAX - len(head)))
 
     def count(self, field: str, amount: int = 1) -> None:
         """Add to one of the header's counts (32 or 64 bits wide)."""

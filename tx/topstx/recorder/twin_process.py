@@ -16,7 +16,7 @@ from struct import Struct
 
 from topstx.recorder import layout, twin_values, values
 from topstx.recorder.twin_memory import ContextFinder, Memory
-from topstx.recorder.twin_names import NamesFile, encoded
+from topstx.recorder.twin_names import NamesFile
 from topstx.recorder.twin_ring import Ring, Stack, Writer, first_capacities, ring_bytes
 
 TYPE_CHECKING = False  # `typing` is too heavy for `import topstx`
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 _CONTROL = layout.CONTROL_OFFSET
 _U32 = Struct("<I")
-_NAME_BYTES_MAX = 4096  # a longer name is cut, as topstx.h does
 _COLLECTOR_GONE_NS = 10_000_000_000  # without a heartbeat for so long nobody will take records again
 EXCLUDED = -1  # attr of a domain that the tool filtered out
 
@@ -77,6 +76,7 @@ class Process:
                 parent=parent.names_file if parent is not None else None,
                 parent_pid=os.getppid(),
             )
+            self._check_owner()
         except OSError:
             if parent is None:
                 self.lose_process()
@@ -111,6 +111,18 @@ class Process:
         if magic != layout.CONTROL_MAGIC or version != layout.LAYOUT_VERSION:
             raise ValueError("not the control file of a recording, or of another version")
         return mapping
+
+    def _check_owner(self) -> None:
+        """Raise OSError where the collector can't read what this process makes: it runs as the owner of the
+        session, who is another user than a program's under sudo.
+
+        Then the rings would fill, and it would wait for ever. The uid of a process says nothing where a file
+        system gives all files to one user.
+        """
+        owner = os.stat(os.path.join(self.folder, "control")).st_uid  # noqa: PTH116
+        if owner not in (0, os.stat(self.names_file.path).st_uid):  # noqa: PTH116
+            os.unlink(self.names_file.path)  # noqa: PTH108
+            raise PermissionError("the session is another user's")
 
     def lose_process(self) -> None:
         """Count a fork child that could not make its files; nothing else tells the collector of it."""
@@ -188,10 +200,7 @@ class Process:
         with self.lock:
             found = self.names.get(text)
             if found is None:
-                cut = text
-                if len(text) > _NAME_BYTES_MAX // 4 and len(encoded(text)) > _NAME_BYTES_MAX:
-                    cut = encoded(text)[:_NAME_BYTES_MAX].decode("utf-8", "ignore")
-                found = self.names_file.name(cut)
+                found = self.names_file.name(text)
                 if found != layout.NAME_TOO_MANY:
                     self.names[text] = found
         return found

@@ -5,12 +5,13 @@ from __future__ import annotations
 from struct import Struct
 
 from topstx.recorder import layout, values
-from topstx.recorder.twin_names import encoded
+from topstx.recorder.twin_names import encoded, fitting
 
 _HEAD = Struct("<BH")
 _INT = Struct("<BHq")
 _FLOAT = Struct("<BHd")
 _INT64 = 1 << 63
+_ERROR_BYTES_MAX = 255
 
 
 def text(value: object) -> str:
@@ -50,6 +51,11 @@ def payload(value: object) -> tuple[bytes, int]:
     return payload(simple) if simple is not None else (b"", 0)
 
 
+def error(type_: type[BaseException]) -> bytes:
+    """The exception that left a range, as MORE data."""
+    return tagged(layout.MORE_ERROR, fitting(type_.__name__, _ERROR_BYTES_MAX))
+
+
 def tagged(tag: int, data: bytes) -> bytes:
     """One item of MORE data."""
     return _HEAD.pack(tag, len(data)) + data
@@ -58,8 +64,7 @@ def tagged(tag: int, data: bytes) -> bytes:
 def _text(tag: int, value: str) -> tuple[bytes, int]:
     data = encoded(value)
     if len(data) > layout.PAYLOAD_MAX:
-        whole = data[: layout.PAYLOAD_MAX].decode("utf-8", "ignore").encode()
-        return tagged(tag, whole), layout.FLAG_TRUNCATED
+        return tagged(tag, fitting(value, layout.PAYLOAD_MAX)), layout.FLAG_TRUNCATED
     return tagged(tag, data), 0
 
 

@@ -75,9 +75,9 @@ __attribute__((constructor, unused)) static void topstxi_construct(void) {
     got = readlink("/proc/self/exe", executable, sizeof executable - 1);
     if (got > 0) {
         executable[got] = 0;
-        topstxi_note_process("executable", executable);
+        topstxi_note_process("executable", executable, strlen(executable));
     }
-    if (getcwd(executable, sizeof executable)) topstxi_note_process("cwd", executable);
+    if (getcwd(executable, sizeof executable)) topstxi_note_process("cwd", executable, strlen(executable));
     fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
     if (fd < 0) return;
     got = read(fd, executable, sizeof executable);
@@ -101,8 +101,7 @@ __attribute__((constructor, unused)) static void topstxi_construct(void) {
     }
     line[used++] = '"';
     line[used++] = ']';
-    line[used] = 0;
-    topstxi_note_process("argv", line);
+    topstxi_note_process("argv", line, used);
 }
 #endif
 
@@ -128,7 +127,7 @@ static inline int topstxi_wanted(const char *message, topstx_domain domain, uint
     if (domain.attr == TOPSTXI_EXCLUDED || (!domain.id && topstxi_state.default_attr == TOPSTXI_EXCLUDED)) return 0;
     if (TOPSTXI_LIKELY(topstxi_recording() == TOPSTX_RECORDING_ON)) return 1;
     topstxi_domain_text(domain.id, text, sizeof text);
-    return topstxi_capture(message, text, flags);
+    return topstxi_capture(message, strlen(message), text, strlen(text), flags);
 }
 
 static inline topstxi_value topstxi_value_of(const topstx_payload *payload) {
@@ -139,7 +138,7 @@ static inline topstxi_value topstxi_value_of(const topstx_payload *payload) {
 
 static inline uint32_t topstxi_attributes_attr(const topstx_attributes *a) {
     if (!a->category && !a->color) return a->domain.attr;
-    return topstxi_attr_id(a->domain.id, a->category ? topstxi_category_id(a->domain.id, 0, a->category) : 0, a->color);
+    return topstxi_attr_id(a->domain.id, a->category ? topstxi_category_id(a->domain.id, 0, a->category, strlen(a->category)) : 0, a->color);
 }
 
 /* A push that is not recorded, above ranges that are still open. */
@@ -156,7 +155,7 @@ TOPSTXI_API topstx_domain topstx_domain_create(const char *name) {
     topstx_domain domain = {0, 0, 0};
     if (!name || !*name || !topstxi_state.control) return domain;
     domain.epoch = topstxi_state.name_epoch;
-    domain.id = topstxi_domain_id(name);
+    domain.id = topstxi_domain_id(name, strlen(name));
     domain.attr = topstxi_attr_id(domain.id, 0, 0);
     return domain;
 }
@@ -289,7 +288,9 @@ TOPSTXI_API void topstx_range_end(topstx_range_id id) {
 TOPSTXI_API topstx_counter topstx_counter_create(topstx_domain domain, const char *name, const char *unit) {
     topstx_counter counter = {0, 0};
     if (!topstxi_state.control || domain.id == TOPSTXI_EXCLUDED || (!domain.id && topstxi_state.default_attr)) return counter;
-    counter.id = topstxi_counter_id(domain.id, name ? name : "", unit ? unit : "");
+    if (!name) name = "";
+    if (!unit) unit = "";
+    counter.id = topstxi_counter_id(domain.id, name, strlen(name), unit, strlen(unit));
     counter.epoch = topstxi_state.name_epoch;
     return counter;
 }
@@ -324,7 +325,7 @@ TOPSTXI_API void topstx_name_thread(uint32_t tid, const char *name) {
 }
 
 TOPSTXI_API void topstx_name_process(const char *name) {
-    if (topstxi_state.control && name) topstxi_note_process("name", name);
+    if (topstxi_state.control && name) topstxi_note_process("name", name, strlen(name));
 }
 
 /* ---- the session's switch ---- */

@@ -3,7 +3,18 @@
 #define TOPSTX_ATTACH_H
 #include "topstx_ring.h"
 
-/* Begin a names file for this process; p->lock is held. 0: it can't be had. */
+/* Whether the collector can read what this process makes, such as the file `mine`: it runs as the owner of the session,
+ * who is another user than a program's under sudo. Then its rings would fill, and it would wait for ever. (The uid of a
+ * process says nothing where a file system gives all files to one user.) */
+TOPSTXI_SLOW int topstxi_collectable(const char *mine) {
+    struct stat file, control;
+    char path[3200];
+    snprintf(path, sizeof path, "%s/control", topstxi_state.folder);
+    if (stat(mine, &file) || stat(path, &control)) return 0;
+    return control.st_uid == file.st_uid || control.st_uid == 0;
+}
+
+/* Begin a names file for this process; p->lock is held. 0: it can't be had, or would be of no use. */
 TOPSTXI_SLOW int topstxi_names_create(void) {
     topstxi_process *p = &topstxi_state;
     topstx_names_header *names;
@@ -12,6 +23,11 @@ TOPSTXI_SLOW int topstxi_names_create(void) {
     snprintf(path, sizeof path, "%s/names/%016llx.names", p->folder, (unsigned long long)p->serial);
     names = (topstx_names_header *)topstxi_map_file(path, TOPSTXI_NAMES_FIRST_BYTES, 1);
     if (!names) return 0;
+    if (!topstxi_collectable(path)) {
+        munmap(names, TOPSTXI_NAMES_FIRST_BYTES);
+        unlink(path);
+        return 0;
+    }
     names->layout_version = TOPSTX_LAYOUT_VERSION;
     names->backend = TOPSTX_BACKEND;
     names->process_serial = p->serial;
@@ -238,7 +254,7 @@ TOPSTXI_SLOW int topstxi_attach(const char *folder) {
     }
     topstxi_name_id("(more names than a process may have)"); /* TOPSTX_NAME_TOO_MANY */
     p->wait_name = topstxi_name_id("waiting for room in the ring");
-    p->default_attr = topstxi_domain_excluded("") ? TOPSTXI_EXCLUDED : 0;
+    p->default_attr = topstxi_domain_excluded("", 0) ? TOPSTXI_EXCLUDED : 0;
     __atomic_store_n(&topstxi_switch, &control->recording, __ATOMIC_RELEASE);
     return 1;
 }

@@ -17,6 +17,28 @@ static void topstxi_reincarnate(void); /* topstx_attach.h */
 #define TOPSTXI_NAMES_FIRST_BYTES 32768u
 #define TOPSTXI_NAMES_BYTES_MAX (128u << 20) /* text of all names together; past it names count as too many */
 
+/* How much to keep of `bytes` of a text that goes on behind them: all but a character that the cut would halve. What is no
+ * UTF-8 stays, for the reader to replace. */
+static inline uint32_t topstxi_whole(const void *text, uint32_t bytes) {
+    const unsigned char *end = (const unsigned char *)text + bytes;
+    uint32_t back;
+    for (back = 1; back <= 3 && back <= bytes; back++) {
+        unsigned char lead = end[-(int)back], second = back > 1 ? end[1 - (int)back] : 0;
+        if ((lead & 0xC0) == 0x80) continue;
+        if (lead < 0xC2 || lead > 0xF4 || back >= (lead < 0xE0 ? 2u : lead < 0xF0 ? 3u : 4u)) break;
+        if (back > 1 && ((lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F) || (lead == 0xF0 && second < 0x90) ||
+                         (lead == 0xF4 && second > 0x8F)))
+            break; /* no character begins so */
+        return bytes - back;
+    }
+    return bytes;
+}
+
+/* The same for a text of `length` bytes of which at most `limit` fit. */
+static inline uint32_t topstxi_fit(const char *text, size_t length, uint32_t limit) {
+    return length > limit ? topstxi_whole(text, limit) : (uint32_t)length;
+}
+
 static inline uint32_t topstxi_hash(uint32_t kind, const char *body, uint32_t bytes) {
     uint64_t hash = kind * 0x9E3779B97F4A7C15ull ^ bytes, word;
     for (; bytes >= 8; bytes -= 8, body += 8) {
@@ -152,9 +174,7 @@ TOPSTXI_SLOW uint32_t topstxi_append(uint32_t kind, const char *body, uint32_t b
 /* The id of an entry, written at its first use. TOPSTX_NAME_TOO_MANY when it can't be written. */
 TOPSTXI_SLOW uint32_t topstxi_intern(uint32_t kind, const char *body, size_t length) {
     topstxi_process *p = &topstxi_state;
-    uint32_t bytes = (uint32_t)(length > TOPSTXI_NAME_BYTES_MAX ? TOPSTXI_NAME_BYTES_MAX : length), hash, id;
-    if (bytes < length)
-        while (bytes && ((unsigned char)body[bytes] & 0xC0) == 0x80) bytes--; /* cut between characters */
+    uint32_t bytes = topstxi_fit(body, length, TOPSTXI_NAME_BYTES_MAX), hash, id;
     hash = topstxi_hash(kind, body, bytes);
     if (TOPSTXI_UNLIKELY(p->forked)) topstxi_reincarnate();
     pthread_mutex_lock(&p->names_lock);
@@ -177,12 +197,12 @@ static inline uint32_t topstxi_name_id(const char *text) { return topstxi_intern
 TOPSTXI_SLOW void topstxi_note(uint32_t kind, const char *body, size_t length) {
     if (TOPSTXI_UNLIKELY(topstxi_state.forked)) topstxi_reincarnate();
     pthread_mutex_lock(&topstxi_state.names_lock);
-    if (topstxi_state.names) topstxi_append(kind, body, (uint32_t)(length > 65536 ? 65536 : length));
+    if (topstxi_state.names) topstxi_append(kind, body, topstxi_fit(body, length, 65536));
     pthread_mutex_unlock(&topstxi_state.names_lock);
 }
 
-TOPSTXI_SLOW void topstxi_note_process(const char *key, const char *value) {
-    size_t key_bytes = strlen(key) + 1, value_bytes = strlen(value);
+TOPSTXI_SLOW void topstxi_note_process(const char *key, const char *value, size_t value_bytes) {
+    size_t key_bytes = strlen(key) + 1;
     char *body = (char *)malloc(key_bytes + value_bytes);
     if (!body) return;
     memcpy(body, key, key_bytes);
@@ -193,40 +213,42 @@ TOPSTXI_SLOW void topstxi_note_process(const char *key, const char *value) {
 
 TOPSTXI_SLOW void topstxi_note_thread(uint32_t tid, const char *name, size_t length) {
     char body[4 + 1024];
-    if (length > 1024) length = 1024;
+    length = topstxi_fit(name, length, 1024);
     memcpy(body, &tid, 4);
     memcpy(body + 4, name, length);
     topstxi_note(TOPSTX_ENTRY_THREAD, body, 4 + length);
 }
 
 /* Is `name` in a NUL-separated list that an empty name ends? */
-static inline int topstxi_listed(const char *list, size_t bytes, const char *name) {
+static inline int topstxi_listed(const char *list, size_t bytes, const char *name, size_t length) {
     const char *end = list + bytes;
     for (; list < end && *list; list += strlen(list) + 1)
-        if (!strcmp(list, name)) return 1;
+        if (strlen(list) == length && !memcmp(list, name, length)) return 1;
     return 0;
 }
 
 /* Did the tool filter this domain out? The default domain is called "default" in its lists. */
-TOPSTXI_SLOW int topstxi_domain_excluded(const char *name) {
+TOPSTXI_SLOW int topstxi_domain_excluded(const char *name, size_t length) {
     const topstx_control *c = topstxi_state.control;
     if (!c) return 0;
-    if (!*name) name = "default";
-    if (c->domain_include[0] && !topstxi_listed(c->domain_include, sizeof c->domain_include - 1, name)) return 1;
-    return topstxi_listed(c->domain_exclude, sizeof c->domain_exclude - 1, name);
+    if (!length) {
+        name = "default";
+        length = strlen(name);
+    }
+    if (c->domain_include[0] && !topstxi_listed(c->domain_include, sizeof c->domain_include - 1, name, length)) return 1;
+    return topstxi_listed(c->domain_exclude, sizeof c->domain_exclude - 1, name, length);
 }
 
 /* Entry of a domain; 0 for the default one, TOPSTXI_EXCLUDED when filtered out. */
-TOPSTXI_SLOW uint32_t topstxi_domain_id(const char *name) {
-    if (!*name) return topstxi_state.default_attr;
-    if (topstxi_domain_excluded(name)) return TOPSTXI_EXCLUDED;
-    return topstxi_intern(TOPSTX_ENTRY_DOMAIN, name, strlen(name));
+TOPSTXI_SLOW uint32_t topstxi_domain_id(const char *name, size_t length) {
+    if (!length) return topstxi_state.default_attr;
+    if (topstxi_domain_excluded(name, length)) return TOPSTXI_EXCLUDED;
+    return topstxi_intern(TOPSTX_ENTRY_DOMAIN, name, length);
 }
 
-TOPSTXI_SLOW uint32_t topstxi_category_id(uint32_t domain, uint32_t number, const char *text) {
+TOPSTXI_SLOW uint32_t topstxi_category_id(uint32_t domain, uint32_t number, const char *text, size_t length) {
     char body[8 + 1024];
-    size_t length = strlen(text);
-    if (length > 1024) length = 1024;
+    length = topstxi_fit(text, length, 1024);
     memcpy(body, &domain, 4);
     memcpy(body + 4, &number, 4);
     memcpy(body + 8, text, length);
@@ -242,11 +264,9 @@ TOPSTXI_SLOW uint32_t topstxi_attr_id(uint32_t domain, uint32_t category, uint32
     return id == TOPSTX_NAME_TOO_MANY ? 0 : id;
 }
 
-TOPSTXI_SLOW uint32_t topstxi_counter_id(uint32_t domain, const char *name, const char *unit) {
+TOPSTXI_SLOW uint32_t topstxi_counter_id(uint32_t domain, const char *name, size_t name_length, const char *unit, size_t unit_length) {
     char body[8 + 2048];
-    uint32_t name_bytes = (uint32_t)strlen(name), unit_bytes = (uint32_t)strlen(unit);
-    if (name_bytes > 1536) name_bytes = 1536;
-    if (unit_bytes > 256) unit_bytes = 256;
+    uint32_t name_bytes = topstxi_fit(name, name_length, 1536), unit_bytes = topstxi_fit(unit, unit_length, 256);
     memcpy(body, &domain, 4);
     memcpy(body + 4, &name_bytes, 4);
     memcpy(body + 8, name, name_bytes);

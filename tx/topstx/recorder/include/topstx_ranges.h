@@ -98,11 +98,16 @@ TOPSTXI_SLOW void topstxi_switch_context(topstxi_ring *r, uint64_t raw, uint64_t
 
 /* ---- open and close ----------------------------------------------------------------------------------------------- */
 
+/* Bytes of a payload that are kept: a text is not cut within a character. */
+static inline uint32_t topstxi_value_bytes(const topstxi_value *value) {
+    if (value->bytes <= TOPSTX_PAYLOAD_MAX) return value->bytes;
+    return value->tag == TOPSTX_MORE_BYTES ? TOPSTX_PAYLOAD_MAX : topstxi_whole(value->data, TOPSTX_PAYLOAD_MAX);
+}
+
 /* A payload that doesn't fit into the slot goes to our own memory: it is lost on a kill, its first bytes are not. */
 TOPSTXI_SLOW void topstxi_keep_payload(topstxi_ring *r, uint32_t index, const topstxi_value *value) {
     topstx_open *o = &r->open[index - 1];
-    uint32_t bytes = value->bytes > TOPSTX_PAYLOAD_MAX ? TOPSTX_PAYLOAD_MAX : value->bytes, part;
-    part = bytes > 14 ? 14 : bytes;
+    uint32_t bytes = topstxi_value_bytes(value), part = bytes > 14 ? 14 : bytes;
     o->payload[0] = value->tag;
     o->payload[1] = (uint8_t)part;
     memcpy(o->payload + 2, value->data, part);
@@ -234,13 +239,6 @@ static inline uint32_t topstxi_more_item(uint8_t *to, uint32_t at, uint32_t tag,
     return at + 3 + bytes;
 }
 
-/* Bytes of `text` without a character cut in two at the end. */
-static inline uint32_t topstxi_whole_characters(const uint8_t *text, uint32_t bytes, uint32_t limit) {
-    if (bytes <= limit) return bytes;
-    while (limit && (text[limit] & 0xC0) == 0x80) limit--;
-    return limit;
-}
-
 #define TOPSTXI_MORE_MAX (TOPSTX_PAYLOAD_MAX + 3 + 7 + 259)
 
 /* The end of a range with payload, error or capture. The record goes to `to`, its own ring or the shared one. */
@@ -253,17 +251,14 @@ TOPSTXI_SLOW void topstxi_close_slow(topstxi_ring *r, topstxi_ring *to, uint32_t
     memset(&record, 0, sizeof record);
     if (o.flags & TOPSTX_FLAG_MORE) {
         if (long_payload) {
-            uint32_t length = long_payload->bytes;
-            if (o.flags & TOPSTX_FLAG_TRUNCATED && o.payload[0] != TOPSTX_MORE_BYTES && length)
-                length = topstxi_whole_characters(long_payload->data, length, length - 1);
-            bytes = topstxi_more_item(more, bytes, long_payload->tag, long_payload->data, length);
-        } else {
-            bytes = topstxi_more_item(more, bytes, o.payload[0], o.payload + 2, o.payload[1]);
+            bytes = topstxi_more_item(more, bytes, long_payload->tag, long_payload->data, long_payload->bytes);
+        } else { /* all of it, or, without memory for more, its begin */
+            int cut = o.flags & TOPSTX_FLAG_TRUNCATED && o.payload[0] != TOPSTX_MORE_BYTES;
+            bytes = topstxi_more_item(more, bytes, o.payload[0], o.payload + 2, cut ? topstxi_whole(o.payload + 2, o.payload[1]) : o.payload[1]);
         }
     }
     if (error) {
-        uint32_t length = (uint32_t)strlen(error);
-        bytes = topstxi_more_item(more, bytes, TOPSTX_MORE_ERROR, error, topstxi_whole_characters((const uint8_t *)error, length, 255));
+        bytes = topstxi_more_item(more, bytes, TOPSTX_MORE_ERROR, error, topstxi_fit(error, strlen(error), 255));
         o.flags |= TOPSTX_FLAG_ERROR;
     }
     if (end_tid) bytes = topstxi_more_item(more, bytes, TOPSTX_MORE_END_TID, &end_tid, 4);
@@ -341,12 +336,8 @@ static inline void topstxi_pop(topstxi_ring *r, uint32_t domain) {
 TOPSTXI_SLOW void topstxi_put_value(topstxi_ring *r, const topstx_record *record, const topstxi_value *value) {
     uint8_t more[TOPSTXI_MORE_MAX];
     topstx_record copy = *record;
-    uint32_t bytes = value->bytes;
-    if (bytes > TOPSTX_PAYLOAD_MAX) {
-        copy.flags |= TOPSTX_FLAG_TRUNCATED;
-        bytes = TOPSTX_PAYLOAD_MAX;
-        if (value->tag != TOPSTX_MORE_BYTES) bytes = topstxi_whole_characters((const uint8_t *)value->data, value->bytes, bytes);
-    }
+    uint32_t bytes = topstxi_value_bytes(value);
+    if (bytes < value->bytes) copy.flags |= TOPSTX_FLAG_TRUNCATED;
     topstxi_put_more(r, &copy, more, topstxi_more_item(more, 0, value->tag, value->data, bytes));
 }
 
