@@ -7,10 +7,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 from topsprof.exporters.chrome_args import known_columns
 from topsprof.exporters.frames import DEEPEST
+from topsprof.exporters.links import last_reaching
 
 from tops_kit.session import Session
 from tops_kit.session.schema import TABLES, Kind
@@ -244,4 +247,39 @@ def test_an_end_beyond_the_largest_time_is_that_time(
     (name,) = [name for name in back.tables() if TABLES[name].kind is Kind.INTERVAL]
     assert back.table(name, ["start_ns", "duration_ns"]).to_pylist() == [
         {"start_ns": last - 10, "duration_ns": 10}
+    ]
+
+
+def test_a_link_from_behind_many_inner_slices_is_of_the_outer_one(
+    make_session: Any, export: Any, import_file: Any
+) -> None:
+    place = {"process_id": 1, "thread_id": 1, "style": "PushPop"}
+    inner = [{"start_ns": 10 * i, "duration_ns": 5, "name": "inner", **place} for i in range(200)]
+    link = {
+        "kind": "flow",
+        "link_id": 1,
+        **{f"{side}_{name}": 1 for side in ("source", "target") for name in ("process_id", "thread_id")},
+        "source_ns": 12,
+        "target_ns": 2500,
+    }
+    session = make_session(
+        {"tx": [{"start_ns": 0, "duration_ns": 3000, "name": "outer", **place}, *inner], "link": [link]}
+    )
+    for kind in ("perfetto", "chrome"):
+        path, exported = export(session, kind)
+        assert not exported.left_out
+        assert import_file(path).tables()["link"] == 1
+
+
+@given(
+    st.lists(st.integers(0, 9), min_size=1, max_size=40),
+    st.lists(st.tuples(st.integers(-1, 39), st.integers(0, 10)), max_size=20),
+)
+def test_the_last_place_that_reaches(values: list[int], asked: list[tuple[int, int]]) -> None:
+    upto = [min(place, len(values) - 1) for place, _ in asked]
+    least = [one for _, one in asked]
+    found = last_reaching(*(np.array(one, np.int64) for one in (values, upto, least)))
+    assert found.tolist() == [
+        max((i for i in range(last + 1) if values[i] >= one), default=-1)
+        for last, one in zip(upto, least, strict=True)
     ]

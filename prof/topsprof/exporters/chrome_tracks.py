@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from tops_kit.session.arrays import end_of
 from topsprof.exporters.codes import combine, encode
-from topsprof.exporters.timeline import DEVICE_TABLES, NONE, Part, overflows
+from topsprof.exporters.timeline import DEVICE_TABLES, NONE, OVERFLOW_BITS, Part, overflows
 
 if TYPE_CHECKING:
     from tops_kit.session import Session
@@ -90,7 +90,7 @@ class Tracks:
         code, _ = combine(pid, tid)
         further = overflows(code, start, end_of(start, length))
         odd = np.flatnonzero(further)
-        keys, number = np.unique(code[odd] << 24 | further[odd], return_inverse=True)
+        keys, number = np.unique(code[odd] << OVERFLOW_BITS | further[odd], return_inverse=True)
         taken = set(encode(tid)[1].tolist()) | {row["thread_id"] for row in self._threads}
         free = (candidate for candidate in itertools.count(_SPARE_THREAD) if candidate not in taken)
         spare = np.array([next(free) for _ in keys] or [0], np.int64)

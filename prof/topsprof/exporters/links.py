@@ -107,15 +107,34 @@ class _Finder:
     def _within(self, k: int, time: Int64s) -> Int64s:
         slices = self._order[self._bounds[k] : self._bounds[k + 1]]
         start, end = self._line.start_ns[slices], self._line.end_ns[slices]
-        at = np.searchsorted(start, time, "right") - 1
-        out = np.full(len(time), -1, np.int64)
-        # The last that begins before may have ended: then one that begins earlier is around, mostly only a
-        # few before.
-        for _ in range(64):
-            open_ = np.flatnonzero((out < 0) & (at >= 0))
-            if not len(open_):
-                break
-            inside = end[at[open_]] >= time[open_]
-            out[open_[inside]] = slices[at[open_[inside]]]
-            at[open_[~inside]] -= 1
-        return out
+        at = last_reaching(end, np.searchsorted(start, time, "right") - 1, time)
+        return np.where(at >= 0, slices[np.maximum(at, 0)], -1)
+
+
+def last_reaching(values: Int64s, upto: Int64s, least: Int64s) -> Int64s:
+    """For each of `upto` (-1: nowhere) the last place up to there whose value is at least `least`; -1: none.
+
+    A tree of maxima finds it in a few steps, however far back it is.
+    """
+    levels = [values]
+    while len(levels[-1]) > 1:
+        if len(levels[-1]) % 2:
+            levels[-1] = np.append(levels[-1], NONE)
+        levels.append(np.maximum(levels[-1][::2], levels[-1][1::2]))
+    tree = np.concatenate(levels)
+    first = np.cumsum([0, *map(len, levels[:-1])])
+    place, level = upto.copy(), np.zeros(len(upto), np.int64)
+    search = np.flatnonzero(place >= 0)
+    while len(search):  # to the left, in ever larger steps
+        search = search[tree[first[level[search]] + place[search]] < least[search]]
+        right = place[search] % 2 == 1
+        place[search] = np.where(right, place[search] - 1, place[search] // 2 - 1)
+        level[search] += ~right
+        search = search[place[search] >= 0]
+    search = np.flatnonzero((place >= 0) & (level > 0))
+    while len(search):  # and down to the last one there
+        level[search] -= 1
+        place[search] = 2 * place[search] + 1
+        place[search] -= tree[first[level[search]] + place[search]] < least[search]
+        search = search[level[search] > 0]
+    return place

@@ -153,7 +153,7 @@ def lay_out(parts: list[Part]) -> Timeline:
     track, depth = _nested(base, start, end)
     number, distinct = encode(track)
     tracks = [
-        replace(keys[int(code) >> _OVERFLOW_BITS], overflow=int(code) & _OVERFLOW_MASK) for code in distinct
+        replace(keys[int(code) >> OVERFLOW_BITS], overflow=int(code) & _OVERFLOW_MASK) for code in distinct
     ]
     order = np.lexsort((depth, start))
     part = np.concatenate([np.full(len(one.start_ns), i, np.int16) for i, one in enumerate(parts)])
@@ -163,8 +163,8 @@ def lay_out(parts: list[Part]) -> Timeline:
     )
 
 
-_OVERFLOW_BITS = 24
-_OVERFLOW_MASK = (1 << _OVERFLOW_BITS) - 1
+OVERFLOW_BITS = 24  # further tracks of one thread or queue
+_OVERFLOW_MASK = (1 << OVERFLOW_BITS) - 1
 
 
 def _base_tracks(parts: list[Part]) -> tuple[Int64s, list[TrackKey]]:
@@ -203,7 +203,7 @@ _SLICES = Table(
 
 
 def _nested(base: Int64s, start: Int64s, end: Int64s) -> tuple[Int64s, npt.NDArray[np.int32]]:
-    """(track << _OVERFLOW_BITS | overflow, depth on that track) of each slice.
+    """(track << OVERFLOW_BITS | overflow, depth on that track) of each slice.
 
     Lanes of the session already separate what overlaps: a slice is a child when one of the lane above
     encloses it. One that none encloses, but that is no uppermost slice either, begins a further track, which
@@ -235,7 +235,7 @@ def _nested(base: Int64s, start: Int64s, end: Int64s) -> tuple[Int64s, npt.NDArr
         depth[here] = depth[above[here]] + 1
     track = np.empty(len(order), np.int64)
     # One number above all others would need 16 million lanes on a thread.
-    track[order] = base[order] << _OVERFLOW_BITS | np.minimum(level[root], _OVERFLOW_MASK)
+    track[order] = base[order] << OVERFLOW_BITS | np.minimum(level[root], _OVERFLOW_MASK)
     out = np.empty(len(order), np.int32)
     out[order] = depth
     return track, out
