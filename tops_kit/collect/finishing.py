@@ -122,12 +122,7 @@ def _close(collector: Collector, status: str) -> None:
         raise collector.failure
     writer = collector.writer
     with collector.processes.lock:
-        for table, columns in (
-            ("process", collector.processes.process_table(everything=True)),
-            ("thread", collector.processes.thread_table(everything=True)),
-        ):
-            if columns["process_id"]:
-                writer.append(table, columns, len(columns["process_id"]))
+        collector.processes.append_to(writer, everything=True)
     for stream, what, count, text in collector.state.notes:
         writer.ledger.count(stream, what, count, text)
     writer.ledger.count(

@@ -19,6 +19,7 @@ from topstx.recorder import layout
 
 from tops_kit.collect import system
 from tops_kit.collect.names import NamesError, ProcessNames, Texts, missing_names
+from tops_kit.session import SessionWriter
 
 _BACKENDS = {layout.BACKEND_C: "C", layout.BACKEND_TWIN: "twin", layout.BACKEND_HEADER: "header"}
 _PROCESS_COLUMNS = (
@@ -200,7 +201,16 @@ class Processes:
         """Whether a recorded process still runs."""
         return any(row.watch is not None and row.watch.alive() for row in self.rows.values())
 
-    def process_table(self, everything: bool = False) -> dict[str, list[Any]]:
+    def append_to(self, writer: SessionWriter, *, everything: bool = False) -> None:
+        """Write the rows of processes and threads that changed since the last call, or all."""
+        for table, columns in (
+            ("process", self._process_table(everything)),
+            ("thread", self._thread_table(everything)),
+        ):
+            if columns["process_id"]:
+                writer.append(table, columns)
+
+    def _process_table(self, everything: bool) -> dict[str, list[Any]]:
         """Columns of table `process`: rows that changed since the last call, or all."""
         host = platform.node()
         columns: dict[str, list[Any]] = {key: [] for key in _PROCESS_COLUMNS}
@@ -218,7 +228,7 @@ class Processes:
                 column.append(value)
         return columns
 
-    def thread_table(self, everything: bool = False) -> dict[str, list[Any]]:
+    def _thread_table(self, everything: bool) -> dict[str, list[Any]]:
         """Columns of table `thread`: rows that changed since the last call, or all."""
         columns: dict[str, list[Any]] = {
             key: [] for key in ("process_id", "thread_id", "name", "start_ns", "end_ns")

@@ -92,12 +92,7 @@ class PartWriter:
     def _append_processes(self) -> None:
         """Rows of processes and threads that changed; a reader merges them by key, later ones win."""
         with self._processes.lock:
-            for table, columns in (
-                ("process", self._processes.process_table()),
-                ("thread", self._processes.thread_table()),
-            ):
-                if columns["process_id"]:
-                    self.writer.append(table, columns, len(columns["process_id"]))
+            self._processes.append_to(self.writer)
 
 
 class WritingThread:
