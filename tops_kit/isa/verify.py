@@ -21,6 +21,7 @@ MAX_REGISTERS = 65535
 MAX_AXES = 5  # of a view, as machine.h
 MAX_RANK = 3  # of buffers and reshaped views
 MAX_SLOTS = 65535
+MAX_MESSAGE = 240  # characters
 MAX_MEMORY_BYTES = 1 << 40  # keeps sums of offsets far from 64 bits; a launch compares with the part's sizes
 
 # how many values an operand can have: fixed by the format, or (None) by the program
@@ -67,15 +68,22 @@ _TPERM_ORDER = 1 + [operand.name for operand in INSTRUCTIONS[OPCODES["tperm"]].o
 def verify(program: Program) -> None:
     """Raise BinaryError, with one line, unless the machine may run the program."""
     try:
+        _names(program)
         _registers(program)
+        _parameters(program)
         _code(program)
         _locations(program)
         for buffer in program.buffers:
             _buffer(program, buffer)
-        _parameters(program)
         _values(program)
     except _Wrong as wrong:
-        raise BinaryError(f"kernel {program.name}: {wrong}") from None
+        raise BinaryError(_one_line(f"kernel {program.name}: {wrong}")) from None
+
+
+def _one_line(text: str) -> str:
+    """The text without line breaks and control characters, of a length that fits a terminal."""
+    shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    return shown if len(shown) <= MAX_MESSAGE else shown[: MAX_MESSAGE - 3] + "..."
 
 
 class _Wrong(Exception):  # noqa: N818  # not an error of its own: becomes a BinaryError with the kernel's name
@@ -85,6 +93,14 @@ class _Wrong(Exception):  # noqa: N818  # not an error of its own: becomes a Bin
 def _require(condition: bool, text: str) -> None:
     if not condition:
         raise _Wrong(text)
+
+
+def _names(program: Program) -> None:
+    names = [program.name, program.arch, *(buffer.name for buffer in program.buffers)]
+    names += [parameter.name for parameter in program.parameters]
+    names += [variable.name for variable in program.variables]
+    for name in names:
+        _require(name.isprintable(), f"{name!a} can't be a name")
 
 
 def _registers(program: Program) -> None:
