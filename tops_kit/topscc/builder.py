@@ -77,7 +77,14 @@ class Builder:
         raise NotImplementedError
 
     def buffer(
-        self, name: str, space: str, dtype: DType, shape: Sequence[Operand], slots: Operand, where: Where
+        self,
+        name: str,
+        space: str,
+        dtype: DType,
+        shape: Sequence[Operand],
+        where: Where,
+        *,
+        slots: Operand = 1,
     ) -> Buffer:
         """L1 or L2 memory; extents (1-3 axes) and slots must be Python ints (else the error says so)."""
         raise NotImplementedError
