@@ -13,64 +13,63 @@ CLOCK_MONOTONIC. Where it differs:
 
 from __future__ import annotations
 
-import os
-import time
 from struct import Struct
 from struct import error as StructError  # noqa: N812
 
 from topstx.recorder import layout, twin_values
-from topstx.recorder.twin_exit import ExitStatus
-from topstx.recorder.twin_process import EXCLUDED, Process, categories_of
-from topstx.recorder.twin_ring import HIDDEN, STATE_AND_TID
+from topstx.recorder.twin_process import EXCLUDED, categories_of
+from topstx.recorder.twin_ring import HIDDEN
+from topstx.recorder.twin_session import (
+    attach,
+    current,
+    detach,
+    is_recording,
+    note_exit,
+    profiler_start,
+    profiler_stop,
+    session,
+)
 
 TYPE_CHECKING = False  # `typing` is too heavy for `import topstx`
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, TypeVar
 
+    from topstx.recorder.twin_process import Process
     from topstx.recorder.twin_ring import Open, Stack, Writer
 
     F = TypeVar("F", bound=Callable[..., Any])
 
+__all__ = [
+    "NAME",
+    "Counter",
+    "Domain",
+    "annotate",
+    "attach",
+    "counter",
+    "detach",
+    "end_range",
+    "get_domain",
+    "is_recording",
+    "mark",
+    "note_exit",
+    "pop_range",
+    "process_entry",
+    "profiler_start",
+    "profiler_stop",
+    "push_range",
+    "session",
+    "set_thread_name",
+    "start_range",
+]
+
 NAME = "twin"
 
-_ON, _OFF = layout.RECORDING_ON, layout.RECORDING_OFF
+_ON = layout.RECORDING_ON
 _PUSHED, _CAPTURE, _ERROR = layout.FLAG_PUSHED, layout.FLAG_CAPTURE, layout.FLAG_ERROR
 _KEPT_FLAGS = 0xFF & ~(_PUSHED | _CAPTURE)  # of an open range, in its record
 _CO_WRAPPED = 0x20 | 0x80 | 0x200  # generator, coroutine, asynchronous generator
 _DOUBLE, _WORD = Struct("<d"), Struct("<Q")
-
-
-class _Current:
-    """The recording of this process: the one place that attach, detach and fork change."""
-
-    process: Process | None = None
-    exit: ExitStatus | None = None
-    last: _Last | None = None
-    arranged = False  # the handlers for fork and exit are in place
-
-    def follow(self) -> None:
-        """Let the exit status go where the present session is."""
-        if self.exit is not None:
-            self.exit.follow(self.process.names_file.path if self.process is not None else None)
-
-
-class _Last:
-    """Goes with this module, after the program's last finalizers: the rings are done then."""
-
-    def __init__(self, live_words: list[memoryview], pid: int) -> None:
-        self._live_words, self._pid = live_words, pid
-
-    # Names of modules may be gone by then; defaults are not.
-    def __del__(
-        self, retired: int = layout.RING_RETIRED, place: int = STATE_AND_TID, getpid: Any = os.getpid
-    ) -> None:
-        if getpid() == self._pid:
-            for words in self._live_words:
-                words[place] = words[place] & ~0xFFFFFFFF | retired
-
-
-_current = _Current()
 
 
 # -- ranges of a thread -------------------------------------------------------------------------------------
@@ -84,7 +83,7 @@ def push_range(
     payload: object = None,
 ) -> None:
     """Begin a range of this thread and task; pop_range ends it."""
-    process = _current.process
+    process = current.process
     if process is None:
         return
     if color is domain is category is payload is None and process.recording[0] == _ON:
@@ -101,7 +100,7 @@ def push_range(
 
 def pop_range(domain: object = None) -> None:
     """End the innermost range that push_range began in this domain, thread and task."""
-    process = _current.process
+    process = current.process
     if process is not None:
         _pop(process, "" if domain is None else _domain_name(domain))
 
@@ -220,7 +219,7 @@ def _finish(opened: Open, error: type[BaseException] | None) -> None:
     """End a range that `annotate` opened, wherever it is now called from."""
     writer, stack = opened[8], opened[7]
     process = writer.process
-    if process is not _current.process:
+    if process is not current.process:
         return  # it belongs to the process that forked this one, or to a session that was left
     if stack and stack[-1] is opened:
         stack.pop()
@@ -266,7 +265,7 @@ class annotate:  # noqa: N801 - the name is part of the interface
         self._open: list[Open | None] = []
 
     def __enter__(self) -> annotate:
-        process = _current.process
+        process = current.process
         if process is not None:
             self._open.append(
                 _begin(process, self._message, self._color, self._domain, self._category, self._payload, 0)
@@ -287,7 +286,7 @@ class annotate:  # noqa: N801 - the name is part of the interface
 
     def _mine(self) -> Open | None:
         """Of several open entries, the innermost of the calling thread and context, else the innermost."""
-        process = _current.process
+        process = current.process
         writer: Writer | None = getattr(process.local, "writer", None) if process is not None else None
         stack = writer.stack() if writer is not None else None
         for index in range(len(self._open) - 1, -1, -1):
@@ -322,7 +321,7 @@ class annotate:  # noqa: N801 - the name is part of the interface
         from functools import update_wrapper
 
         def annotated(*args: object, **kwargs: object) -> object:
-            process = _current.process
+            process = current.process
             if process is None:
                 return func(*args, **kwargs)
             opened = _begin(process, message, color, domain, category, payload, 0)
@@ -350,7 +349,7 @@ def mark(
     payload: object = None,
 ) -> None:
     """Record a moment."""
-    process = _current.process
+    process = current.process
     if process is None or process.recording[0] != _ON:
         return
     attr = _attr(process, color, "" if domain is None else _domain_name(domain), category)
@@ -372,7 +371,7 @@ def start_range(
     payload: object = None,
 ) -> int:
     """Begin a range that any thread or task may end. Returns an int for end_range."""
-    process = _current.process
+    process = current.process
     if process is None:
         return 0
     name_of_domain, flags = "" if domain is None else _domain_name(domain), 0
@@ -389,7 +388,7 @@ def start_range(
 
 def end_range(range_id: int | None) -> None:
     """End a range by the id that start_range returned."""
-    process = _current.process
+    process = current.process
     if process is not None and range_id and isinstance(range_id, int):
         process.end_start(range_id)
 
@@ -412,7 +411,7 @@ class Counter:
         return found
 
     def sample(self, value: float) -> None:
-        process = _current.process
+        process = current.process
         if process is None or process.recording[0] != _ON:
             return
         if not process.allowed(self._domain):
@@ -456,12 +455,12 @@ class Domain:
     def push_range(
         self, message: object = None, color: object = None, category: object = None, payload: object = None
     ) -> None:
-        process = _current.process
+        process = current.process
         if process is not None:
             _push(process, message, color, self.name, category, payload)
 
     def pop_range(self) -> None:
-        process = _current.process
+        process = current.process
         if process is not None:
             _pop(process, self.name)
 
@@ -522,7 +521,7 @@ def _domain_name(domain: object) -> str:
 
 def set_thread_name(name: str, tid: int = 0) -> None:
     """Name a thread by its kernel id (0: the calling one) in the recording."""
-    process = _current.process
+    process = current.process
     if process is not None:
         from _thread import get_native_id
 
@@ -532,95 +531,7 @@ def set_thread_name(name: str, tid: int = 0) -> None:
 
 
 def process_entry(key: str, value: str) -> None:
-    process = _current.process
+    process = current.process
     if process is not None:
         with process.lock:
             process.names_file.process(twin_values.text(key), twin_values.text(value))
-
-
-def attach(folder: str) -> bool:
-    old = _current.process
-    if old is not None:
-        if old.folder == folder:
-            return True
-        detach()
-    try:
-        _current.process = Process(folder)
-    except (OSError, ValueError, AttributeError, MemoryError, TypeError):
-        # No recording there, of another version, not writable, or a system without posix_fallocate.
-        return False
-    if not _current.arranged:
-        _current.arranged = True
-        import atexit
-
-        atexit.register(_at_exit)
-        os.register_at_fork(after_in_child=_after_fork)
-        native = _current.process.memory.native
-        if native is not None:
-            try:
-                _current.exit = ExitStatus(native)
-            except (AttributeError, OSError):
-                pass  # no libc that tells; the status stays unknown
-    _current.follow()
-    return True
-
-
-def detach() -> None:
-    process, _current.process = _current.process, None
-    if process is not None:
-        _current.follow()
-        process.close()
-
-
-def _at_exit() -> None:
-    """Python ends. Finalizers may still record; what is left to do is done when this module goes."""
-    process = _current.process
-    if process is not None:
-        process.names_file.set("end_tick", time.monotonic_ns())
-        _current.last = _Last(process.live_words, process.names_file.pid)
-        if _current.exit is not None:
-            _current.exit.ends()
-
-
-def session() -> str | None:
-    process = _current.process
-    return None if process is None else process.folder
-
-
-def is_recording() -> bool:
-    """True when attached and recording is not off."""
-    process = _current.process
-    return process is not None and process.recording[0] != _OFF
-
-
-def profiler_start() -> None:
-    """Switch the session's recording on, in all its processes; a captured range begins."""
-    process = _current.process
-    if process is not None:
-        process.profiler_start()
-
-
-def profiler_stop() -> None:
-    """Switch it off; the captured range ends, and --capture-range-end says what follows."""
-    process = _current.process
-    if process is not None:
-        process.profiler_stop()
-
-
-def note_exit(known: int, status: int) -> None:
-    process = _current.process
-    if process is not None:
-        process.note_exit(known, status)
-
-
-def _after_fork() -> None:
-    """In a fork child: a serial, names file and rings of its own. Open ranges stay the parent's."""
-    parent = _current.process
-    if parent is None:
-        return
-    try:
-        _current.process = Process(parent.folder, memory=parent.memory, parent=parent)
-    except (OSError, ValueError, MemoryError):
-        parent.lose_process()
-        _current.process = None
-    _current.follow()
