@@ -147,7 +147,8 @@ def replaced(value, path, new):
 
 WRONG = (
     None, True, -1, 0, 1, 7, 65536, 1 << 31, 1 << 62, 1 << 64, -(1 << 70), 1.5, 1e308, "", "x", "\ud800",
-    "a\nb", "f32", "\x1b[2J", [], [0], [[]], {}, {"float": "nan"}, {"float": "0x1p99999"}, {"float": 3}, {"a": 1},
+    "a\nb", "f32", "\x1b[2J", [], [0], [[]], {}, {"float": "nan"}, {"float": "0x1p99999"}, {"float": 3},
+    {"a": 1},
 )  # fmt: skip
 
 
