@@ -8,9 +8,6 @@ CLOCK_MONOTONIC. Where it differs:
   thread when both are start/end ranges.
 """
 
-# `pathlib` is too heavy for `import topstx`, and calls spell out what an annotation is made of.
-# ruff: noqa: PLR0917
-
 from __future__ import annotations
 
 from struct import Struct
@@ -18,7 +15,7 @@ from struct import error as StructError  # noqa: N812
 
 from topstx.recorder import layout, twin_values
 from topstx.recorder.twin_process import EXCLUDED, categories_of
-from topstx.recorder.twin_ring import HIDDEN
+from topstx.recorder.twin_ranges import attr_of, begin, finish, name_of, pop, push
 from topstx.recorder.twin_session import (
     attach,
     current,
@@ -35,8 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, TypeVar
 
-    from topstx.recorder.twin_process import Process
-    from topstx.recorder.twin_ring import Open, Stack, Writer
+    from topstx.recorder.twin_ring import Open, Writer
 
     F = TypeVar("F", bound=Callable[..., Any])
 
@@ -66,8 +62,7 @@ __all__ = [
 NAME = "twin"
 
 _ON = layout.RECORDING_ON
-_PUSHED, _CAPTURE, _ERROR = layout.FLAG_PUSHED, layout.FLAG_CAPTURE, layout.FLAG_ERROR
-_KEPT_FLAGS = 0xFF & ~(_PUSHED | _CAPTURE)  # of an open range, in its record
+_PUSHED, _CAPTURE = layout.FLAG_PUSHED, layout.FLAG_CAPTURE
 _CO_WRAPPED = 0x20 | 0x80 | 0x200  # generator, coroutine, asynchronous generator
 _DOUBLE, _WORD = Struct("<d"), Struct("<Q")
 
@@ -95,149 +90,14 @@ def push_range(
             if not process.default_attr:
                 writer.begin(name, 0, "", _PUSHED, b"")
                 return
-    _push(process, message, color, "" if domain is None else _domain_name(domain), category, payload)
+    push(process, message, color, "" if domain is None else _domain_name(domain), category, payload)
 
 
 def pop_range(domain: object = None) -> None:
     """End the innermost range that push_range began in this domain, thread and task."""
     process = current.process
     if process is not None:
-        _pop(process, "" if domain is None else _domain_name(domain))
-
-
-def _push(
-    process: Process, message: object, color: object, domain: str, category: object, payload: object
-) -> None:
-    flags = _PUSHED
-    if process.recording[0] == _ON:
-        pass
-    elif process.begins_capture(message, domain):
-        flags |= _CAPTURE
-    else:
-        # Not recorded. Above an open range it is noted, so that its pop does not close that one.
-        writer: Writer | None = getattr(process.local, "writer", None)
-        if writer and any(writer.stacks.values()) and process.allowed(domain):
-            stack = writer.stack()
-            stack.append((HIDDEN, 0, 0, 0, domain, _PUSHED, b"", stack, writer))
-            stack.hidden += 1
-        return
-    _begin(process, message, color, domain, category, payload, flags)
-
-
-def _pop(process: Process, domain: str) -> None:
-    try:
-        writer: Writer = process.local.writer
-    except AttributeError:
-        if process.recording[0] == _ON and process.allowed(domain):
-            process.new_writer().unbalanced()
-        return
-    context = writer.cell[0]
-    stack: Stack | None = writer.stacks.get(context)
-    opened: Open
-    if stack and (opened := stack[-1])[5] & _PUSHED and opened[4] == domain:
-        stack.pop()
-    else:
-        found = _take_pushed(stack, domain)
-        if found is None and context:
-            found = _take_pushed(writer.stacks.get(0), domain)
-        if found is None:
-            if process.recording[0] == _ON and process.allowed(domain):
-                writer.unbalanced()
-            return
-        opened = found
-    flags = opened[5]
-    if opened[0] == HIDDEN:
-        opened[7].hidden -= 1
-        return
-    writer.end(opened, flags & _KEPT_FLAGS, opened[6])
-    if flags & _CAPTURE:
-        process.end_capture()
-
-
-def _take_pushed(stack: Stack | None, domain: str) -> Open | None:
-    """Take the innermost range of `domain` that was pushed off the stack."""
-    if stack:
-        for index in range(len(stack) - 1, -1, -1):
-            opened: Open = stack[index]
-            if opened[5] & _PUSHED and opened[4] == domain:
-                del stack[index]
-                return opened
-    return None
-
-
-def _attr(process: Process, color: object, domain: str, category: object) -> int:
-    """Id of an ATTR entry, or EXCLUDED when the domain is filtered out."""
-    if color is None and category is None and not domain:
-        return process.default_attr
-    key = (domain, category, color)
-    try:
-        known = process.attrs.get(key)
-        if known is None:
-            known = process.attrs[key] = process.attr(domain, category, color)
-    except Exception:  # a colour or category that can't be a key
-        return process.attr(domain, category, color)
-    return known
-
-
-def _name(process: Process, message: object) -> int:
-    try:
-        known = process.names.get(message)
-    except Exception:  # a message that can't be a key
-        known = None
-    return known or process.name(message)
-
-
-def _begin(
-    process: Process,
-    message: object,
-    color: object,
-    domain: str,
-    category: object,
-    payload: object,
-    flags: int,
-) -> Open | None:
-    """Open a range of the calling thread, or None when it is not to be recorded."""
-    if process.recording[0] != _ON:
-        if not process.begins_capture(message, domain):
-            return None
-        flags |= _CAPTURE
-    attr = _attr(process, color, domain, category)
-    if attr == EXCLUDED:
-        return None
-    more = b""
-    if payload is not None:
-        more, cut = twin_values.payload(payload)
-        flags |= cut
-    try:
-        writer: Writer = process.local.writer
-    except AttributeError:
-        writer = process.new_writer()
-    return writer.begin(_name(process, message), attr, domain, flags, more)
-
-
-def _finish(opened: Open, error: type[BaseException] | None) -> None:
-    """End a range that `annotate` opened, wherever it is now called from."""
-    writer, stack = opened[8], opened[7]
-    process = writer.process
-    if process is not current.process:
-        return  # it belongs to the process that forked this one, or to a session that was left
-    if stack and stack[-1] is opened:
-        stack.pop()
-    else:
-        try:
-            stack.remove(opened)
-        except ValueError:
-            return
-    flags, more = opened[5] & _KEPT_FLAGS, opened[6]
-    if error is not None and error is not GeneratorExit:  # the end of a generator by close() is none
-        flags |= _ERROR
-        more += twin_values.error(error)
-    if getattr(process.local, "writer", None) is writer:
-        writer.end(opened, flags, more)
-    else:
-        process.end_elsewhere(opened, flags, more)
-    if opened[5] & _CAPTURE:
-        process.end_capture()
+        pop(process, "" if domain is None else _domain_name(domain))
 
 
 class annotate:  # noqa: N801 - the name is part of the interface
@@ -268,7 +128,7 @@ class annotate:  # noqa: N801 - the name is part of the interface
         process = current.process
         if process is not None:
             self._open.append(
-                _begin(process, self._message, self._color, self._domain, self._category, self._payload, 0)
+                begin(process, self._message, self._color, self._domain, self._category, self._payload, 0)
             )
         return self
 
@@ -276,7 +136,7 @@ class annotate:  # noqa: N801 - the name is part of the interface
         if self._open:
             opened = self._open.pop() if len(self._open) == 1 else self._mine()
             if opened is not None:
-                _finish(opened, kind)
+                finish(opened, kind)
 
     def __reduce__(self) -> tuple[type[annotate], tuple[object, ...]]:
         return annotate, (self._message, self._color, self._domain or None, self._category, self._payload)
@@ -324,15 +184,15 @@ class annotate:  # noqa: N801 - the name is part of the interface
             process = current.process
             if process is None:
                 return func(*args, **kwargs)
-            opened = _begin(process, message, color, domain, category, payload, 0)
+            opened = begin(process, message, color, domain, category, payload, 0)
             if opened is None:
                 return func(*args, **kwargs)
             try:
                 result = func(*args, **kwargs)
             except BaseException as error:
-                _finish(opened, type(error))
+                finish(opened, type(error))
                 raise
-            _finish(opened, None)
+            finish(opened, None)
             return result
 
         return update_wrapper(annotated, func)  # type: ignore[return-value]
@@ -352,7 +212,7 @@ def mark(
     process = current.process
     if process is None or process.recording[0] != _ON:
         return
-    attr = _attr(process, color, "" if domain is None else _domain_name(domain), category)
+    attr = attr_of(process, color, "" if domain is None else _domain_name(domain), category)
     if attr == EXCLUDED:
         return
     more, flags = twin_values.payload(payload) if payload is not None else (b"", 0)
@@ -360,7 +220,7 @@ def mark(
         writer: Writer = process.local.writer
     except AttributeError:
         writer = process.new_writer()
-    writer.mark(_name(process, message), attr, more, flags)
+    writer.mark(name_of(process, message), attr, more, flags)
 
 
 def start_range(
@@ -379,11 +239,11 @@ def start_range(
         if not process.begins_capture(message, name_of_domain):
             return 0
         flags = _CAPTURE
-    attr = _attr(process, color, name_of_domain, category)
+    attr = attr_of(process, color, name_of_domain, category)
     if attr == EXCLUDED:
         return 0
     more, cut = twin_values.payload(payload) if payload is not None else (b"", 0)
-    return process.start(_name(process, message), attr, name_of_domain, flags | cut, more)
+    return process.start(name_of(process, message), attr, name_of_domain, flags | cut, more)
 
 
 def end_range(range_id: int | None) -> None:
@@ -457,12 +317,12 @@ class Domain:
     ) -> None:
         process = current.process
         if process is not None:
-            _push(process, message, color, self.name, category, payload)
+            push(process, message, color, self.name, category, payload)
 
     def pop_range(self) -> None:
         process = current.process
         if process is not None:
-            _pop(process, self.name)
+            pop(process, self.name)
 
     def mark(
         self, message: object = None, color: object = None, category: object = None, payload: object = None
