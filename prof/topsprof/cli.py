@@ -12,9 +12,11 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from typing import Final, NoReturn, Protocol, cast
+from typing import Final, Protocol, cast
 
 from tops_kit.errors import UserError
+from topsprof import terminal
+from topsprof.parser import EXIT_USAGE, Parser
 
 VERBS: Final[dict[str, tuple[str, str]]] = {
     "run": ("run", "run a program and record it into a session"),
@@ -39,7 +41,15 @@ ALIASES: Final[dict[str, str]] = {"profile": "run"}
 LEADING_OPTIONS: Final[dict[str, str]] = {"--import": "import", "--help-reports": "stats"}
 """Options that stand for a verb when a command line begins with them: the vendor's tool has no verbs."""
 
-EXIT_USAGE: Final = 2
+_PAGE_COLUMNS: Final = 80
+_SESSION: Final = "A SESSION is a session folder, a packed one, or a trace file of another tool."
+_FIRST_STEPS: Final = (
+    ("topsprof run --stats -- python app.py", "record a program, sum it up"),
+    ("topsprof stats trace.json.gz", "sum up a trace of another tool"),
+    ("topsprof VERB --help", "options of a verb, examples"),
+    ("topsprof --version", "version"),
+)
+
 EXIT_INTERRUPTED: Final = 130
 EXIT_BROKEN_PIPE: Final = 141
 
@@ -52,31 +62,6 @@ class Command(Protocol):
     def run(self, args: argparse.Namespace) -> int: ...
 
 
-class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are one line."""
-
-    def parse(self, words: Sequence[str]) -> argparse.Namespace:
-        """`parse_args`; an error of an unknown long option names the one that was probably meant."""
-        found, unknown = self.parse_known_args(words)
-        if unknown:
-            self.error(f"unrecognized arguments: {' '.join(unknown)}{self._meant(unknown)}")
-        return found
-
-    def _meant(self, unknown: Sequence[str]) -> str:
-        import difflib
-
-        options = [name for name in self._option_string_actions if name.startswith("--") and "=" not in name]
-        for word in unknown:
-            name = word.partition("=")[0]
-            close = difflib.get_close_matches(name, options, n=1) if name.startswith("--") else []
-            if close:
-                return f"; did you mean {close[0]}?"
-        return ""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(EXIT_USAGE, f"{self.prog}: {message} (see '{self.prog} --help')\n")
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line (default: the process's) and return its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
@@ -86,17 +71,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except UserError as error:
-        print(f"topsprof: {error}", file=sys.stderr)
+        terminal.error(str(error))
         return error.exit_code
     except BrokenPipeError:
         # the reader of our output went away (`topsprof ... | head`): nothing is wrong
         return EXIT_BROKEN_PIPE
     except OSError as error:  # a full disk, a folder without permission: the system says what and where
         place = f"'{error.filename}': " if error.filename is not None else ""
-        print(f"topsprof: {place}{error.strerror or error}", file=sys.stderr)
+        terminal.error(f"{place}{error.strerror or error}")
         return EXIT_USAGE
     except KeyboardInterrupt:
-        print("topsprof: interrupted", file=sys.stderr)
+        terminal.error("interrupted")
         return EXIT_INTERRUPTED
     except SystemExit as leaving:  # argparse: help and errors
         return leaving.code if isinstance(leaving.code, int) else 0 if leaving.code is None else EXIT_USAGE
@@ -154,7 +139,7 @@ def _run_verb(word: str, rest: list[str]) -> int:
     if verb not in VERBS:
         raise UserError(_unknown(word))
     command = load_command(verb)
-    parser = Parser(prog=f"topsprof {verb}", description=VERBS[verb][1] + ".", allow_abbrev=False)
+    parser = Parser(verb, VERBS[verb][1])
     command.add_arguments(parser)
     return command.run(parser.parse(rest))
 
@@ -171,17 +156,34 @@ def load_command(verb: str) -> Command:
 
 
 def overview() -> str:
-    """The text of `topsprof --help`."""
-    width = max(map(len, VERBS)) + 2
-    verbs = "\n".join(f"  {verb:<{width}}{text}" for verb, (_, text) in VERBS.items())
-    return (
-        "usage: topsprof VERB [options]\n\n"
-        "Records programs and reads recordings and traces.\n\n"
-        f"verbs:\n{verbs}\n\n"
-        "A SESSION may be a session folder, a packed one, or a trace file of another tool.\n"
-        "  topsprof VERB --help   options of a verb\n"
-        "  topsprof --version     version"
-    )
+    """The text of `topsprof --help`, for the terminal that it goes to."""
+    width = terminal.columns(sys.stdout) or _PAGE_COLUMNS
+    indent = max(map(len, VERBS)) + 4
+    lines = [
+        "usage: topsprof VERB [options]",
+        "",
+        "Records programs and reads recordings and traces.",
+        "",
+        _bold("verbs:"),
+        *(
+            f"  {verb:<{indent - 2}}{terminal.hanging(text, width, indent)}"
+            for verb, (_, text) in VERBS.items()
+        ),
+        "",
+        terminal.hanging(_SESSION, width, 0),
+        "",
+        _bold("to begin with:"),
+    ]
+    indent = max(len(words) for words, _ in _FIRST_STEPS) + 4
+    if indent + max(len(text) for _, text in _FIRST_STEPS) <= width:
+        lines += [f"  {words:<{indent - 2}}{text}" for words, text in _FIRST_STEPS]
+    else:
+        lines += [f"  {words}\n      {text}" for words, text in _FIRST_STEPS]
+    return "\n".join(lines)
+
+
+def _bold(text: str) -> str:
+    return terminal.styled(text, "bold", stream=sys.stdout)
 
 
 def _unknown(word: str) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Final, TextIO
+
+from topsprof.textwidth import display_width, printable, truncate, wrap
 
 STYLES: Final[dict[str, str]] = {
     "bold": "1",
@@ -23,6 +24,8 @@ STYLES: Final[dict[str, str]] = {
 """Name of a style -> its SGR code."""
 
 _PROGRESS_INTERVAL_S: Final = 0.1
+_UNKNOWN_COLUMNS: Final = 80
+_LEAST_ROOM: Final = 12
 
 
 def is_terminal(stream: TextIO) -> bool:
@@ -45,28 +48,93 @@ def styled(text: str, *styles: str, stream: TextIO) -> str:
     return f"\x1b[{';'.join(STYLES[name] for name in styles)}m{text}\x1b[0m"
 
 
+def columns(stream: TextIO) -> int | None:
+    """How many cells a line of the terminal has that `stream` goes to (COLUMNS says otherwise); None where it
+    goes to none."""
+    if not is_terminal(stream):
+        return None
+    try:
+        wanted = int(os.environ.get("COLUMNS", ""))
+    except ValueError:
+        wanted = 0
+    if wanted <= 0:
+        try:
+            wanted = os.get_terminal_size(stream.fileno()).columns
+        except (OSError, ValueError):
+            wanted = 0
+    return wanted if wanted > 0 else _UNKNOWN_COLUMNS
+
+
 def note(text: str) -> None:
     """One message of ours on stderr, marked as such so that it is told apart from the program's own."""
-    print(f"{styled('topsprof:', 'dim', stream=sys.stderr)} {text}", file=sys.stderr, flush=True)
+    _tell(text, "dim")
 
 
 def warn(text: str) -> None:
     """One warning on stderr."""
-    print(f"{styled('topsprof:', 'yellow', stream=sys.stderr)} {text}", file=sys.stderr, flush=True)
+    _tell(text, "magenta")  # yellow can't be read on white
 
 
-def table(rows: Sequence[Sequence[str]], *, right: Sequence[int] = (), indent: str = "") -> str:
-    """Rows as columns padded to their widest cell; columns whose number is in `right` are right-aligned."""
+def error(text: str, mark: str = "topsprof") -> None:
+    """What ended a command, on stderr."""
+    _tell(text, "red", mark)
+
+
+def part() -> None:
+    """A blank line between tables on stdout and what stderr says of them, where one terminal shows both."""
+    if is_terminal(sys.stdout) and is_terminal(sys.stderr):
+        sys.stdout.flush()
+        print(file=sys.stderr)
+
+
+def _tell(text: str, style: str, mark: str = "topsprof") -> None:
+    """One line, which a terminal gets wrapped between words."""
+    begin = f"{mark}: "
+    width = columns(sys.stderr)
+    if width is not None:
+        text = hanging(text, width, len(begin))
+    print(f"{styled(begin.rstrip(), style, stream=sys.stderr)} {text}", file=sys.stderr, flush=True)
+
+
+def hanging(text: str, width: int, indent: int) -> str:
+    """`text`, which begins in cell `indent`, with its further lines of `width` cells beginning there too."""
+    return f"\n{' ' * indent}".join(wrap(text, max(width - indent, _LEAST_ROOM)))
+
+
+def table(
+    rows: Sequence[Sequence[str]],
+    *,
+    right: Sequence[int] = (),
+    indent: str = "",
+    width: int | None = None,
+    heads: TextIO | None = None,
+) -> str:
+    """Rows as columns padded to their widest cell; columns whose number is in `right` are right-aligned.
+
+    width  cells to stay in: the last column is cut, or left out where too little of it would remain
+    heads  the stream for which the first row is styled as the titles of the columns
+    """
     if not rows:
         return ""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    body = [[printable(cell) for cell in row] for row in rows]
+    widths = [max(map(display_width, column)) for column in zip(*body, strict=True)]
+    if width is not None:
+        room = width - len(indent) - sum(widths[:-1]) - 2 * (len(widths) - 1)
+        if room < min(widths[-1], _LEAST_ROOM) and len(widths) > 1:
+            body = [row[:-1] for row in body]
+            del widths[-1]
+        else:
+            widths[-1] = min(widths[-1], room)
     lines = []
-    for row in rows:
-        cells = (
-            cell.rjust(width) if i in right else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
+    for row in body:
+        row[-1] = truncate(row[-1], widths[-1])
+        cells = []
+        for i, (cell, wanted) in enumerate(zip(row, widths, strict=True)):
+            gap = " " * (wanted - display_width(cell))
+            cells.append(gap + cell if i in right else cell + gap)
         lines.append((indent + "  ".join(cells)).rstrip())
+    if heads is not None:
+        lines[0] = indent + styled(lines[0].removeprefix(indent), "bold", stream=heads)
     return "\n".join(lines)
 
 
@@ -108,14 +176,14 @@ class Progress:
         self._drawn = True
 
     def _line(self, done: float, detail: str) -> str:
-        columns = shutil.get_terminal_size().columns - 1
+        room = (columns(self._stream) or _UNKNOWN_COLUMNS) - 1
         text = f"{self.label} "
         if self.total > 0:
             share = min(max(done / self.total, 0.0), 1.0)
-            width = max(10, min(30, columns - len(text) - len(detail) - 8))
+            width = max(10, min(30, room - len(text) - display_width(detail) - 8))
             filled = round(share * width)
             text += f"[{'#' * filled}{'.' * (width - filled)}] {share:4.0%} "
-        return (text + detail)[:columns]
+        return truncate(text + printable(detail), room)
 
     def close(self) -> None:
         """Wipe the bar."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -99,6 +100,28 @@ def test_export_without_a_type_lists_them(capsys: pytest.CaptureFixture[str]) ->
 def test_every_verb_has_help(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert dispatcher.main([verb, "--help"]) == 0
     assert f"topsprof {verb}" in capsys.readouterr().out
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("columns", [60, 80, 200])
+@pytest.mark.parametrize("words", [["--help"], *([verb, "--help"] for verb in dispatcher.VERBS)])
+def test_help_fits_the_terminal(
+    words: list[str], columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert dispatcher.main(words) == 0
+    lines = re.sub("\x1b[^m]*m", "", capsys.readouterr().out).splitlines()
+    # examples stay in one line, to be copied
+    assert max(len(line) for line in lines if not line.startswith("  topsprof ")) <= min(columns, 100)
+
+
+@pytest.mark.smoke
+def test_an_option_may_stand_between_the_arguments(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert dispatcher.main(["sql", str(tmp_path / "none"), "-f", "csv", "select 1"]) == 2
+    assert "unrecognized" not in capsys.readouterr().err
 
 
 def test_a_missing_module_is_one_line(

@@ -176,6 +176,27 @@ def test_schema_lists_tables_and_columns(sql):
     assert all(row["comment"] for row in rows)
 
 
+def test_schema_for_people_describes_what_the_session_has(sql):
+    _, out, _ = sql("--schema")
+    paragraphs = out.split("\n\n")
+    assert any(p.startswith("kernel  4 rows: ") and "  end_ns " in p for p in paragraphs)
+    assert paragraphs[-1].startswith("Without rows in this session: ") and "osrt" in paragraphs[-1]
+
+
+def test_schema_of_some_tables(sql):
+    _, out, _ = sql("--schema", "osrt,slice")
+    assert out.startswith("osrt  0 rows") and "slice  view" in out and "kernel  " not in out
+    rows = json.loads(sql("kernel", "--schema", "-f", "json")[1])
+    assert {row["table"] for row in rows} == {"kernel"}
+    code, out, err = sql("--schema", "kernl")
+    assert code == 2 and out == "" and "did you mean 'kernel'" in err and err.count("\n") == 1
+
+
+def test_unknown_is_not_the_empty_text_for_people(sql):
+    assert "NULL" in sql("select null as a, '' as b")[1]
+    assert sql("select null as a, '' as b", "-f", "csv")[1] == "a,b\r\n,\r\n"
+
+
 def test_parquet_needs_a_file(sql):
     code, _, err = sql("select 1", "-f", "parquet")
     assert code == 2 and "-o" in err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import sys
 
 import pytest
 from topsprof.cli import main
@@ -143,6 +144,24 @@ def test_mistakes_are_one_line_and_exit_2(stats, words, hint):
     code, out, err = stats(*words)
     assert code == 2 and out == ""
     assert err.count("\n") == 1 and hint in err
+
+
+def test_rows_are_limited_in_every_format(stats):
+    assert len(json.loads(stats("-r", "gcu_kern_sum", "-f", "json")[1])["gcu_kern_sum"]) > 1
+    assert len(json.loads(stats("-r", "gcu_kern_sum", "-f", "json", "--rows", "1")[1])["gcu_kern_sum"]) == 1
+    assert stats("-r", "gcu_trace", "-f", "csv", "--rows", "2")[1].count("\r\n") == 3
+    assert "more rows: --rows 0 shows all" in stats("-r", "gcu_trace", "--rows", "1")[1]
+    assert stats("-r", "gcu_trace", "--rows", "0")[1] == stats("-r", "gcu_trace")[1]
+    assert stats("--rows", "-1")[0] == 2
+
+
+def test_a_narrow_terminal_is_told_what_it_does_not_see(stats, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    _, out, _ = stats("-r", "kern_exec_sum")
+    assert max(map(len, out.splitlines())) <= 60
+    assert "Not shown in 60 columns: PID, TID" in " ".join(out.split()) and "-f csv" in out
 
 
 def test_help_lists_and_describes(capsys):

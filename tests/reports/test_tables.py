@@ -10,7 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from topsprof import tables
-from topsprof.reports.model import column
+from topsprof.reports import registry
+from topsprof.reports.model import Type, column
+from topsprof.sheet import readable_time
+from topsprof.textwidth import display_width, truncate
 
 COLUMNS = (
     column("Time (%)", "percent"),
@@ -120,8 +123,8 @@ def test_long_names_are_cut_only_for_terminals():
 def test_wide_characters_keep_columns_aligned():
     rows = [(1.0, 1, 1.0, 1, 1.0, 1, "训练"), (1.0, 1, 1.0, 1, 1.0, 1, "abcd")]
     lines = text(rows, format="table").splitlines()
-    assert tables.display_width(lines[3]) == tables.display_width(lines[4]) == len(lines[0])
-    assert tables.truncate("训练训练训练", 9) == "训练训..."
+    assert display_width(lines[3]) == display_width(lines[4]) == len(lines[0])
+    assert truncate("训练训练训练", 9) == "训练训..."
 
 
 def test_a_name_can_not_command_the_terminal():
@@ -142,9 +145,104 @@ def test_tsv_is_one_line_a_row(names):
     assert text(rows, format="tsv").count("\n") == len(names) + 1
 
 
-def test_a_name_gets_the_whole_next_line_where_the_numbers_fill_the_first():
-    columns = [tables.Column("A", tables.Type.TEXT), tables.Column("Name", tables.Type.TEXT)]
+def test_titles_stand_over_their_cells():
+    lines = text([(1.0, 5, 0.0, 1, 2.0, 1, "a long name")], format="column").splitlines()
+    titles, _, row = lines
+    assert titles.endswith(" Name") and titles.index("Name") == row.index("a long name")
+    assert titles.index("Id") + len("Id") == row.index("1", row.index("2.000")) + 1
+
+
+def test_a_terminal_with_room_has_exact_times():
+    lines = text([ROW], format="column", width=200).splitlines()
+    assert "Total (ns)" in lines[0] and "1,234,567,890,123,456,789" in lines[2]
+
+
+def test_a_narrow_terminal_has_readable_times_unless_a_unit_is_asked_for():
+    row = (12.3, 39_393_289, 1234.5, 36, 0.5, 7, "f")
+    shown = text([row], format="column", width=100)
+    assert "39.39 ms" in shown and "1.234 us" in shown and "(ns)" not in shown
+    shown = text([row], format="column", width=100, time_unit="us")
+    assert "39,393.289" in shown and "Total (us)" in shown
+
+
+def test_points_in_time_stay_exact():
+    columns = (column("Start", "point"), column("Duration", "time"), column("Name"))
     out = io.StringIO()
-    tables.write(tables.Sheet(columns, [("x" * 70, "n" * 300)]), out, tables.Style(width=80))
-    line = out.getvalue().splitlines()[-1]
-    assert line.endswith("...") and 150 < len(line) <= 160
+    tables.write(tables.Sheet(columns, [(1_234_567_890, 1500, "f")]), out, tables.Style(width=80))
+    titles, _, row = out.getvalue().splitlines()
+    assert titles.split() == ["Start", "(ns)", "Duration", "Name"]
+    assert row.split() == ["1,234,567,890", "1.500", "us", "f"]
+
+
+@pytest.mark.parametrize("name", registry.names())
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+@pytest.mark.parametrize("format_", ["column", "table"])
+def test_no_line_of_a_report_is_longer_than_the_terminal(name, width, format_):
+    report = registry.find(name)[1]
+    values = {"text": "void 训练<int, " * 9, "percent": 12.3, "time_mean": 98_765_432.1, "number": 1234.5678}
+    row = [values.get(column.type.value, 98_765_432) for column in report.columns]
+    out = io.StringIO()
+    sheet = tables.Sheet(report.columns, [row], heading=f"{report.title} ({name})")
+    left_out = tables.write(sheet, out, tables.Style(format_, width=width))
+    lines = out.getvalue().splitlines()
+    assert max(map(display_width, lines)) <= width
+    titles = next(line for line in lines[1:] if column_titles(line, report.columns))
+    shown = {column.title for column in report.columns} - set(left_out)
+    assert all(title in titles for title in shown)
+    assert any(column.type is Type.TEXT and column.title in shown for column in report.columns)
+
+
+def column_titles(line, columns):
+    return sum(column.title in line for column in columns) > 1
+
+
+def test_columns_that_tell_least_are_left_out_first():
+    report = registry.find("gcu_kern_sum")[1]
+    row = (28.8, 46_762_159, 15, 3117477.3, 2520607.0, 1689577, 5993392, 1498453.6, "n" * 200)
+    out = io.StringIO()
+    sheet = tables.Sheet(report.columns, [row])
+    assert tables.write(sheet, out, tables.Style(width=90)) == ("Med", "Min", "StdDev")
+    assert tables.write(sheet, out, tables.Style()) == ()
+
+
+def test_rows_beyond_a_limit_are_counted():
+    rows = [(1.0, n, 1.0, 1, 1.0, 1, f"name{n}") for n in range(10)]
+    out = io.StringIO()
+    tables.write(tables.Sheet(COLUMNS, rows, limit=4, all_with="-r x"), out, tables.Style())
+    shown = out.getvalue()
+    assert "name3" in shown and "name4" not in shown and "... 6 more rows: -r x shows all" in shown
+    out = io.StringIO()
+    tables.write(tables.Sheet(COLUMNS, rows, limit=9, all_with="-r x"), out, tables.Style())
+    assert "name9" in out.getvalue() and "more rows" not in out.getvalue()
+
+
+def test_a_result_too_wide_for_the_terminal_is_a_block_a_row():
+    columns = [column(f"number_{n}", "id") for n in range(30)] + [column("text")]
+    row = [*range(30), "训练 " * 60]
+    out = io.StringIO()
+    style = tables.Style("table", width=80, null="NULL", records=True)
+    assert tables.write(tables.Sheet(columns, [row, [None] * 31]), out, style) == ()
+    lines = out.getvalue().splitlines()
+    assert max(map(display_width, lines)) <= 80
+    assert lines[0].startswith("-- row 1 ---") and "number_29  29" in lines
+    assert "".join(lines).count("训") == 60 and lines[-1] == "text       NULL"
+
+
+@pytest.mark.parametrize(
+    ("ns", "shown"),
+    [
+        (0, "0 ns"),
+        (0.0, "0 ns"),
+        (999, "999 ns"),
+        (12.34, "12.3 ns"),
+        (999.97, "1.000 us"),
+        (2365, "2.365 us"),
+        (39_393_289, "39.39 ms"),
+        (523_543_678, "523.5 ms"),
+        (999_960_000, "1.000 s "),
+        (-1_418_158_414, "-1.418 s "),
+        (3_600_000_000_000, "3,600.0 s "),
+    ],
+)
+def test_readable_times_have_four_digits(ns, shown):
+    assert readable_time(ns) == shown

@@ -13,18 +13,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tops_kit.errors import UserError
+from topsprof import terminal
 
 if TYPE_CHECKING:
     from tops_kit.session import Selection, Session
     from topsprof.exporters.base import Exported, Exporter, ExportOptions
 
+_USAGE = "topsprof export SESSION -t TYPE [options]"
 _EPILOG = """\
 types: chrome, perfetto, speedscope, collapsed, csv, parquet, sqlite (docs/export.md). A name that ends in .gz
-is compressed where the type is one file. -o - writes to stdout where the type is text."""
+is compressed where the type is one file. -o - writes to stdout where the type is text.
+
+examples:
+  topsprof export step42 -t perfetto
+  topsprof export step42 -t csv --table kernel -o - | head
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `topsprof export`."""
+    parser.usage = _USAGE
     parser.epilog = _EPILOG
     parser.add_argument("session", metavar="SESSION", help="a session, or a trace file of another tool")
     parser.add_argument("-t", "--type", metavar="TYPE", help="format to write: one of those below")
@@ -155,9 +163,9 @@ def _selection(text: str, session: Session) -> Selection:
 def _account(exported: Exported, target: Path, quiet: bool) -> None:
     _left_out(exported)
     if not quiet:
-        print(f"{target}: {exported.rows} rows", file=sys.stderr)
+        terminal.note(f"wrote {target}: {exported.rows:,} rows")
 
 
 def _left_out(exported: Exported) -> None:
     for rows, why in exported.left_out:
-        print(f"topsprof: left out {rows}: {why}", file=sys.stderr)
+        terminal.warn(f"left out {rows}: {why}")

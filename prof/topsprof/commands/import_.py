@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Iterator
@@ -17,9 +18,18 @@ from topsprof import naming, terminal
 from topsprof.importers import registry
 from topsprof.importers.base import ImportOptions, names, numbers
 
+_EPILOG = """\
+examples:
+  topsprof import trace.json.gz
+  topsprof import 'ranks/*.json.gz' -o job -j 2
+  topsprof import trace.json.gz --steps 3:5 --drop python_function
+"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the verb."""
+    parser.usage = "topsprof import TRACE ... [options]"
+    parser.epilog = _EPILOG
     parser.add_argument(
         "traces",
         nargs="+",
@@ -34,7 +44,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-f", "--force-overwrite", action="store_true", help="replace an existing session")
     parser.add_argument(
-        "-t", "--type", choices=sorted(registry.IMPORTERS), help="format; default: told by the content"
+        "-t",
+        "--type",
+        choices=sorted(registry.IMPORTERS),
+        metavar="TYPE",
+        help=f"format: {', '.join(sorted(registry.IMPORTERS))}; default: told by the content",
     )
     parser.add_argument(
         "-j",
@@ -106,6 +120,8 @@ def run(args: argparse.Namespace) -> int:
         terminal.warn(line)
     if not args.quiet:
         terminal.note(f"imported into {target}")
+        if terminal.is_terminal(sys.stderr):
+            terminal.note(f"to sum it up: topsprof stats {shlex.quote(str(target))}")
     return 0
 
 

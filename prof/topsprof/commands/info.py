@@ -6,10 +6,13 @@ import argparse
 import json
 import shlex
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from topsprof import terminal
+from topsprof.terminal import styled
+from topsprof.textwidth import printable
 
 if TYPE_CHECKING:
     from tops_kit.session import Session
@@ -38,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
         facts["verified"] = {"files": checked[0], "without_checksum": checked[1]}
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")
-    print(json.dumps(facts, ensure_ascii=False, indent=2) if args.json else text(facts))
+    print(json.dumps(facts, ensure_ascii=False, indent=2) if args.json else text(facts, sys.stdout))
     return 0
 
 
@@ -66,9 +69,10 @@ def _records(session: Session, table: str, tables: dict[str, Any]) -> list[dict[
     ]
 
 
-def text(facts: dict[str, Any]) -> str:
-    """The same for people."""
-    lines = [f"{facts['path']}"]
+def text(facts: dict[str, Any], out: TextIO) -> str:
+    """The same for people, to be written to `out`."""
+    room = terminal.columns(out)
+    lines = [styled(printable(str(facts["path"])), "bold", stream=out)]
     created = facts["created_ns"]
     when = (
         ""
@@ -87,14 +91,18 @@ def text(facts: dict[str, Any]) -> str:
     rows += [(key, _attribute(key, value)) for key, value in facts["attributes"].items()]
     shown = [(name, value) for name, value in rows if value]
     width = max(len(name) for name, _ in shown) + 2
-    lines += [f"  {name + ':':<{width}}{value}" for name, value in shown]
-    lines += _processes(facts["processes"]) + _devices(facts["devices"])
+    for name, value in shown:
+        words = printable(value)
+        if room is not None:
+            words = terminal.hanging(words, room, width + 2)
+        lines.append(f"  {name + ':':<{width}}{words}")
+    lines += _processes(facts["processes"], out) + _devices(facts["devices"], out)
     if facts["tables"]:
         body = [
             (name, f"{table['rows']:,}", terminal.size_text(table["size_bytes"]))
             for name, table in facts["tables"].items()
         ]
-        lines += ["", "tables", terminal.table([("name", "rows", "size"), *body], right=(1, 2), indent="  ")]
+        lines += ["", _head("tables", out), _table(("name", "rows", "size"), body, out, right=(1, 2))]
     else:
         lines += ["", "no tables: the session is empty"]
     if "verified" in facts:
@@ -105,8 +113,23 @@ def text(facts: dict[str, Any]) -> str:
     if facts["ledger"]["clean"]:
         lines += ["", "ledger: clean"]
     else:
-        lines += ["", "ledger", *(f"  {line}" for line in facts["ledger"]["lines"])]
+        said = facts["ledger"]["lines"]
+        if room is not None:
+            said = [terminal.hanging(line, room, 4) for line in said]
+        lines += ["", _head("ledger", out), *(f"  {line}" for line in said)]
     return "\n".join(lines)
+
+
+def _head(title: str, out: TextIO) -> str:
+    return styled(title, "bold", stream=out)
+
+
+def _table(titles: Sequence[str], body: Sequence[Sequence[str]], out: TextIO, right: Sequence[int]) -> str:
+    """A table without the columns that are empty, nor wider than the terminal."""
+    kept = [index for index in range(len(titles)) if any(row[index] for row in body)]
+    rows = [[row[index] for index in kept] for row in (titles, *body)]
+    numbers = [kept.index(index) for index in right if index in kept]
+    return terminal.table(rows, right=numbers, indent="  ", width=terminal.columns(out), heads=out)
 
 
 def _attribute(key: str, value: Any) -> str:
@@ -116,13 +139,16 @@ def _attribute(key: str, value: Any) -> str:
     if key == "clock" and isinstance(value, dict) and isinstance(value.get("anchors"), list):
         columns = ", ".join(map(str, value.get("columns", ())))
         return f"{len(value['anchors'])} anchors of {columns} (--json lists them)"
-    words = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, list) and all(isinstance(part, str) for part in value):
+        words = ", ".join(value)
+    else:
+        words = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     if len(words) <= _SHOWN_CHARACTERS:
         return words
     return f"{words[:_SHOWN_CHARACTERS]}... (--json has the rest)"
 
 
-def _processes(processes: list[dict[str, Any]]) -> list[str]:
+def _processes(processes: list[dict[str, Any]], out: TextIO) -> list[str]:
     if not processes:
         return []
     body = [
@@ -138,10 +164,8 @@ def _processes(processes: list[dict[str, Any]]) -> list[str]:
     ]
     lines = [
         "",
-        "processes",
-        terminal.table(
-            [("id", "name", "rank", "ended", "runtime", "recorder"), *body], right=(0, 2), indent="  "
-        ),
+        _head("processes", out),
+        _table(("id", "name", "rank", "ended", "runtime", "recorder"), body, out, right=(0, 2)),
     ]
     more = len(processes) - _SHOWN_PROCESSES
     return [*lines, f"  and {more} more (--json lists all)"] if more > 0 else lines
@@ -154,7 +178,7 @@ def _ending(process: dict[str, Any]) -> str:
     return f"signal {-status}" if status < 0 else f"exit {status}"
 
 
-def _devices(devices: list[dict[str, Any]]) -> list[str]:
+def _devices(devices: list[dict[str, Any]], out: TextIO) -> list[str]:
     if not devices:
         return []
     body = [
@@ -168,6 +192,6 @@ def _devices(devices: list[dict[str, Any]]) -> list[str]:
     ]
     return [
         "",
-        "devices",
-        terminal.table([("id", "name", "kind", "process"), *body], right=(0, 3), indent="  "),
+        _head("devices", out),
+        _table(("id", "name", "kind", "process"), body, out, right=(0, 3)),
     ]

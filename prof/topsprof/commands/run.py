@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import shlex
 import signal
+import sys
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -13,7 +15,7 @@ from tops_kit.errors import UserError
 from topsprof import naming
 from topsprof.capture.options import RecordOptions, capture_range, trace_names
 from topsprof.capture.platform import require_linux
-from topsprof.terminal import note
+from topsprof.terminal import is_terminal, note, part
 
 EXIT_INCOMPLETE: Final = 99
 """With --strict: the program ended with 0, but the session is empty or not everything came through."""
@@ -26,6 +28,10 @@ _EPILOG: Final = (
     "exit code: the program's (128 + n when signal n ended it); 127 when it is not found, 126 when it can't "
     f"be executed, 2 when there is no place to record into; with --strict {EXIT_INCOMPLETE} when the program "
     "ended with 0 but the session is incomplete."
+    "\n\n"
+    "examples:\n"
+    "  topsprof run --stats -- python train.py --epochs 3\n"
+    "  topsprof run -o mine -c topstx -p step -m my.module"
 )
 _LATER: Final = {
     "--sample": "sampling",
@@ -167,7 +173,10 @@ def run(args: argparse.Namespace) -> int:
     with _Log(args.log_file) as log:
         outcome = record.record(target, options, log.say)
         if outcome.readable:
-            for command in _follow_ups(args, outcome.folder):
+            commands = _follow_ups(args, outcome.folder)
+            if not commands:
+                log.hint(f"to sum it up: topsprof stats {shlex.quote(str(outcome.folder))}")
+            for command in commands:
                 failed = log.follow(command) or failed
     if outcome.exit_code != 0:
         return outcome.exit_code
@@ -261,6 +270,11 @@ class _Log:
             else:
                 print(line, file=self._file, flush=True)
 
+    def hint(self, line: str) -> None:
+        """What one may do next: only for somebody who sees it."""
+        if self._file is None and is_terminal(sys.stderr):
+            self.say(line)
+
     def follow(self, words: list[str]) -> int:
         """Run another command of ours; its exit code. Whatever stops it becomes a message."""
         from topsprof import cli
@@ -269,6 +283,9 @@ class _Log:
             if self._file is not None:
                 stack.enter_context(contextlib.redirect_stdout(self._file))
                 stack.enter_context(contextlib.redirect_stderr(self._file))
+            elif words[0] == "stats":
+                with contextlib.suppress(OSError):
+                    part()
             return cli.main(words)
 
     def __enter__(self) -> _Log:

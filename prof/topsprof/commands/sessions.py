@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
+import sys
 import time
+from pathlib import Path
 from typing import Any, Final
 
 from tops_kit.errors import UserError
 from topsprof.capture.platform import require_linux
-from topsprof.terminal import table
+from topsprof.terminal import columns, table
 
 STATES: Final = {0: "off", 1: "recording", 2: "armed"}
 """Value of control.recording -> word."""
@@ -51,7 +53,10 @@ def run(args: argparse.Namespace) -> int:
         head = ("Name", "State", "Time (s)", "Program Pid", "Folder", "Command")
         keys = ("name", "state", "elapsed_s", "program_pid", "folder")
         body = [[*(str(row[key]) for key in keys), _one_line(row["command"])] for row in rows]
-        print(table([head, *body], right=(2, 3)))
+        width = columns(sys.stdout)
+        if width is not None:
+            body = [[*cells[:4], _short(cells[4]), cells[5]] for cells in body]
+        print(table([head, *body], right=(2, 3), width=width, heads=sys.stdout))
     return 0
 
 
@@ -59,6 +64,14 @@ def _one_line(command: list[str]) -> str:
     """A command for a cell of a table: no line breaks, and not its whole length."""
     text = " ".join(shlex.join(command).split())
     return text if len(text) <= _COMMAND_WIDTH else text[: _COMMAND_WIDTH - 3] + "..."
+
+
+def _short(folder: str) -> str:
+    """A folder as one would type it here."""
+    path = Path(folder)
+    if path.is_relative_to(Path.cwd()):
+        return str(path.relative_to(Path.cwd()))
+    return f"~/{path.relative_to(Path.home())}" if path.is_relative_to(Path.home()) else folder
 
 
 def state_of(folder: str) -> str:

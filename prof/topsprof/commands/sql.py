@@ -13,14 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from tops_kit.errors import UserError
-from topsprof import tables, terminal
+from topsprof import schemas, tables, terminal
 from topsprof.reports.model import Column, Row, Type
 
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
-
-    from tops_kit.session import Session
 
 FORMATS = ("table", "csv", "json", "parquet")
 _BATCH_ROWS = 10_000
@@ -44,15 +42,21 @@ _EXPLAIN = re.compile(
 )
 _PIVOT = re.compile(r"\bpivot", re.IGNORECASE)
 
+_USAGE = "topsprof sql SESSION QUERY [options]"
 _EPILOG = """\
 The session's tables are views of the same names; interval tables have start_ns, end_ns and duration_ns. The
-view `slice` unites
-all intervals. --schema lists every table and column. Nothing of the session can be changed, and no other
-file be read."""
+view `slice` unites all intervals. Nothing of the session can be changed, and no other file be read.
+
+examples:
+  topsprof sql step42 "select name, count(*) from kernel group by 1"
+  topsprof sql step42 query.sql -f parquet -o top.parquet
+  topsprof sql step42 --schema kernel,api     what their columns mean
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `topsprof sql`."""
+    parser.usage = _USAGE
     parser.epilog = _EPILOG
     parser.add_argument("session", metavar="SESSION", help="a session, or a trace file of another tool")
     parser.add_argument(
@@ -61,7 +65,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-f", "--format", choices=FORMATS, default="table", help="default: table")
     parser.add_argument("-o", "--output", metavar="FILE", help="write to a file (parquet needs one)")
     parser.add_argument("--force-overwrite", action="store_true", help="overwrite the output if it exists")
-    parser.add_argument("--schema", action="store_true", help="list tables and columns with what they mean")
+    parser.add_argument(
+        "--schema",
+        action="store_true",
+        help="list tables and columns with what they mean; QUERY may name tables",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -74,12 +82,13 @@ def run(args: argparse.Namespace) -> int:
         )
     if args.format == "parquet" and args.output is None:
         raise UserError("sql -f parquet: name the file to write with -o FILE")
+    described = schemas.chosen(args.query) if args.schema else []
     session = open_session(args.session)
     target = None if args.output in (None, "-") else Path(args.output)
     if target is not None and target.exists() and not args.force_overwrite:
         raise UserError(f"{target} exists: add --force-overwrite to replace it")
     if args.schema:
-        _put(_schema_sheet(session), args.format, target)
+        _describe(session.tables(), described, args.format, target)
         return 0
     import duckdb
 
@@ -95,9 +104,20 @@ def run(args: argparse.Namespace) -> int:
             _put(tables.Sheet(_columns(result), _rows(result)), args.format, target)
     except duckdb.Error as error:
         raise UserError(f"sql: {one_line(str(error))}") from error
-    for line in session.ledger.lines():
+    lines = session.ledger.lines()
+    if lines and target is None and args.format == "table":
+        terminal.part()
+    for line in lines:
         terminal.warn(line)
     return 0
+
+
+def _describe(counts: dict[str, int], names: list[str], format_: str, target: Path | None) -> None:
+    if format_ != "table":
+        _put(schemas.sheet(counts, names), format_, target)
+        return
+    with _opened(target, format_) as out:
+        print(schemas.text(counts, names, out), file=out)
 
 
 def read_query(text: str) -> str:
@@ -216,39 +236,21 @@ def _batches(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
         yield batch
 
 
-def _schema_sheet(session: Session) -> tables.Sheet:
-    from tops_kit.session.schema import TABLES, Kind
-
-    counts = session.tables()
-    rows: list[Row] = []
-    for table in TABLES.values():
-        rows.append((table.name, "", "", counts.get(table.name, 0), table.comment))
-        for column in table.columns:
-            rows.append((table.name, column.name, column.type, None, column.comment))
-            if column.name == "duration_ns" and table.kind is Kind.INTERVAL:
-                rows.append((table.name, "end_ns", "int64", None, "end, ns of session time"))
-    intervals = ", ".join(table.name for table in TABLES.values() if table.kind is Kind.INTERVAL)
-    rows.append(
-        ("slice", "", "", None, f"view: the intervals of all tables ({intervals}), with their table_name")
-    )
-    titles = (
-        ("table", Type.TEXT),
-        ("column", Type.TEXT),
-        ("type", Type.TEXT),
-        ("rows", Type.COUNT),
-        ("comment", Type.TEXT),
-    )
-    return tables.Sheet([Column(title, kind) for title, kind in titles], rows)
-
-
 def _put(sheet: tables.Sheet, format_: str, target: Path | None) -> None:
-    width = None
-    if target is None and sys.stdout.isatty():
-        import shutil
+    width = terminal.columns(sys.stdout) if target is None and format_ == "table" else None
+    count = 0
 
-        width = shutil.get_terminal_size().columns
+    def counted() -> Iterator[Row]:
+        nonlocal count
+        for row in sheet.rows:
+            count += 1
+            yield row
+
     with _opened(target, format_) as out:
-        tables.write(sheet, out, tables.Style(format_, width=width))
+        style = tables.Style(format_, width=width, null="NULL", records=True)
+        tables.write(tables.Sheet(sheet.columns, counted()), out, style)
+        if width is not None:
+            print(terminal.styled(f"{count:,} row{'' if count == 1 else 's'}", "dim", stream=out), file=out)
 
 
 @contextmanager

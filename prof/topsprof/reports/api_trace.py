@@ -10,7 +10,7 @@ REPORT = Report(
     "Calls of the device runtime and driver one by one; times since the session's start.",
     requires=("api",),
     columns=(
-        column("Start", "time"),
+        column("Start", "point"),
         column("Duration", "time"),
         column("Name"),
         column("Result", "id"),

@@ -17,7 +17,7 @@ REPORT = with_base(
         "10^6 bytes.",
         requires=("kernel|memcpy|memset",),
         columns=(
-            column("Start", "time"),
+            column("Start", "point"),
             column("Duration", "time"),
             column("CorrId", "id"),
             *(column(title, "id") for title in ("GrdX", "GrdY", "GrdZ", "BlkX", "BlkY", "BlkZ")),

@@ -22,7 +22,9 @@ class Type(Enum):
     """What the cells of a column are. None is allowed everywhere and means unknown."""
 
     TIME = "time"
-    """whole ns (a point or a length); shown in the unit asked for"""
+    """a length in whole ns; shown in the unit asked for"""
+    POINT = "point"
+    """a moment, whole ns since the session's start; shown in the unit asked for"""
     TIME_MEAN = "time_mean"
     """ns with a fraction: averages, medians, deviations"""
     PERCENT = "percent"
@@ -37,6 +39,10 @@ class Type(Enum):
     TEXT = "text"
 
 
+LENGTHS = frozenset({Type.TIME, Type.TIME_MEAN})
+TIMES = LENGTHS | {Type.POINT}
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """One column. The title of a time column gets its unit when it is written, e.g. `Total Time` -> `Total
@@ -47,7 +53,7 @@ class Column:
 
     def heading(self, time_unit: str = "ns") -> str:
         """The title as users see it."""
-        return f"{self.title} ({time_unit})" if self.type in (Type.TIME, Type.TIME_MEAN) else self.title
+        return f"{self.title} ({time_unit})" if self.type in TIMES else self.title
 
 
 def column(title: str, type_: str = "text") -> Column:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -14,6 +15,7 @@ from tops_kit.errors import UserError
 from topsprof import tables, terminal
 from topsprof.reports import registry
 from topsprof.reports.data import Data
+from topsprof.textwidth import wrap
 
 if TYPE_CHECKING:
     from tops_kit.session import Session
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
 
 
 _FOR_PEOPLE = frozenset({"column", "table"})
+_OVERVIEW_ROWS = 15
+"""Rows of each report of the default set that a terminal gets: what is asked for by name is whole."""
+_NAMED_COLUMNS = 6
 
 
 def show(
@@ -35,11 +40,14 @@ def show(
     overwrite: bool = False,
     quiet: bool = False,
     base: Path | None = None,
+    limit: int | None = None,
 ) -> None:
     """Write reports (key, report) of a session; without any, the default set as far as the session has data.
 
     The n-th report is written in the n-th format to the n-th output, the last ones serving the rest. The
-    output `.` is beside `base`, a path without an ending (default: the session's). Raises UserError.
+    output `.` is beside `base`, a path without an ending (default: the session's). `limit`: the rows of each
+    report, the first ones; 0: all; None: all, but only the first of them where a terminal gets the default
+    set. Raises UserError.
     """
     base = base or session.path.with_name(session.path.name.removesuffix(".topsprof"))
     data = Data.filtered(session, filter_time, filter_tx)
@@ -47,20 +55,31 @@ def show(
     if not chosen and not quiet:
         terminal.note(f"{base.name}: the session has no data that a default report shows")
     jobs = _plan(chosen, formats, outputs, base, overwrite)
+    if limit is None and not reports and sys.stdout.isatty():
+        limit = _OVERVIEW_ROWS
+    rest = "--rows 0" if reports else ""
+    left_out: dict[str, None] = {}
     for job in jobs:
-        _write(job, data, time_unit, None if quiet else base.name)
+        noted = None if quiet else base.name
+        left_out |= dict.fromkeys(_write(job, data, time_unit, noted, _Rows(limit or None, rest)))
+    if left_out and not quiet:
+        _tell_left_out(list(left_out))
     lines = session.ledger.lines()
     if lines and any(job.path is None and job.format in _FOR_PEOPLE for job in jobs):
-        _part_from_tables()
+        terminal.part()
     for line in lines:
         terminal.warn(line)
 
 
-def _part_from_tables() -> None:
-    """A blank line between the tables and what is said of them, where one terminal shows both."""
-    sys.stdout.flush()
-    if sys.stdout.isatty() and sys.stderr.isatty():
-        print(file=sys.stderr)
+def _tell_left_out(titles: Sequence[str]) -> None:
+    width = terminal.columns(sys.stdout) or 0
+    named = ", ".join(titles[:_NAMED_COLUMNS])
+    more = len(titles) - _NAMED_COLUMNS
+    if more > 0:
+        named += f" and {more} more"
+    print()
+    for line in wrap(f"Not shown in {width} columns: {named} (-f csv has them)", width - 1):
+        print(" " + terminal.styled(line, "dim", stream=sys.stdout))
 
 
 def _default_reports(data: Data) -> list[tuple[str, Report]]:
@@ -79,6 +98,14 @@ class _Job:
     format: str
     reports: tuple[tuple[str, Report], ...]
     overwrite: bool
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """How many rows of each report are shown, None: all; what shows the rest, empty: `-r` of the report."""
+
+    limit: int | None
+    all_with: str
 
 
 def _plan(
@@ -127,36 +154,50 @@ def _path(output: str, format_: str, key: str, sharing: int, base: Path) -> Path
     return Path(f"{output.removesuffix('.' + suffix)}_{report}.{suffix}")
 
 
-def _write(job: _Job, data: Data, time_unit: str | None, noted: str | None) -> None:
-    """`noted`: the session's name for notes about reports without data; None: no notes."""
-    style = tables.Style(job.format, time_unit, _terminal_width() if job.path is None else None)
+def _write(job: _Job, data: Data, time_unit: str | None, noted: str | None, rows: _Rows) -> tuple[str, ...]:
+    """`noted`: the session's name for notes about reports without data; None: no notes. The titles of columns
+    for which there was no room."""
+    style = tables.Style(job.format, time_unit, terminal.columns(sys.stdout) if job.path is None else None)
+    left_out: list[str] = []
     with _opened(job) as out:
         if job.format == "json":
             tables.write_json_object(
-                ((key, _sheet(report, data, noted)) for key, report in job.reports), out, style
+                ((key, _sheet(report, data, noted, rows.limit)) for key, report in job.reports), out, style
             )
-            return
-        first = True
+            return ()
+        first, said = True, False
         for key, report in job.reports:
             missing = report.missing(data.tables)
             people = job.format in _FOR_PEOPLE
             if missing and people and job.path is None:
+                if not first and not said:
+                    terminal.part()
+                said = True
                 _note(report, missing, noted)
                 continue
             if not first:
                 out.write("\r\n" if job.format == "csv" else "\n")
-            first = False
-            sheet = _sheet(report, data, noted)
-            heading = f"{report.title} ({key})" if people else ""
-            tables.write(tables.Sheet(sheet.columns, sheet.rows, heading), out, style)
+            first, said = False, False
+            if people:
+                sheet = replace(
+                    _sheet(report, data, noted, None),
+                    heading=f"{report.title} ({key})",
+                    limit=rows.limit,
+                    all_with=rows.all_with or f"-r {key}",
+                )
+            else:
+                sheet = _sheet(report, data, noted, rows.limit)
+            left_out += tables.write(sheet, out, style)
+    return tuple(left_out)
 
 
-def _sheet(report: Report, data: Data, noted: str | None) -> tables.Sheet:
+def _sheet(report: Report, data: Data, noted: str | None, limit: int | None) -> tables.Sheet:
     missing = report.missing(data.tables)
     if missing:
         _note(report, missing, noted)
         return tables.Sheet(report.columns, ())
-    return tables.Sheet(report.columns, report.rows(data))
+    rows = report.rows(data)
+    return tables.Sheet(report.columns, rows if limit is None else itertools.islice(rows, limit))
 
 
 def _note(report: Report, missing: str, noted: str | None) -> None:
@@ -180,11 +221,3 @@ def _opened(job: _Job) -> Iterator[TextIO]:
     except OSError as error:
         raise UserError(f"{job.path}: {os.strerror(error.errno or 0)}; choose another -o") from error
     terminal.note(f"wrote {job.path}")
-
-
-def _terminal_width() -> int | None:
-    if not sys.stdout.isatty():
-        return None
-    import shutil
-
-    return shutil.get_terminal_size().columns

@@ -74,8 +74,8 @@ REPORT = Report(
     "Nested ranges one by one with their place in the tree; times since the session's start.",
     requires=("tx",),
     columns=(
-        column("Start", "time"),
-        column("End", "time"),
+        column("Start", "point"),
+        column("End", "point"),
         column("Duration", "time"),
         column("DurChild", "time"),
         column("DurNonChild", "time"),

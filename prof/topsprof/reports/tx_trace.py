@@ -11,8 +11,8 @@ REPORT = Report(
     "Ranges and marks one by one; times since the session's start.",
     requires=("tx",),
     columns=(
-        column("Start", "time"),
-        column("End", "time"),
+        column("Start", "point"),
+        column("End", "point"),
         column("Duration", "time"),
         column("Style"),
         column("Range"),
