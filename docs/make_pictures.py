@@ -1,4 +1,4 @@
-"""Draw the terminal pictures of the docs: run a command, render what it prints as SVG.
+"""Draw the terminal pictures of the docs: run a command in a terminal, render what it prints as SVG.
 
     python docs/make_pictures.py
 
@@ -7,33 +7,81 @@ Writes docs/pictures/*.svg. Every picture is real output of this checkout.
 
 from __future__ import annotations
 
+import fcntl
 import html
+import os
+import pty
+import re
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
+from collections.abc import Iterator
 from pathlib import Path
 
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
 CHAR_WIDTH, LINE_HEIGHT, MARGIN = 8.43, 19, 18
-MAX_COLUMNS = 150
-BACKGROUND, TEXT, PROMPT = "#0d1117", "#e6edf3", "#7ee787"
+COLUMNS, ROWS = 120, 40
+BACKGROUND, TEXT, DIM, PROMPT = "#0d1117", "#e6edf3", "#7d8590", "#7ee787"
 BUTTONS = ("#ff5f57", "#febc2e", "#28c840")
 NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"
 FONT = "ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
+STYLED = re.compile(r"\x1b\[([\d;]*)m")
+
+
+def in_a_terminal(command: list[str], folder: str) -> str:
+    """What a command, run in `folder`, writes to a terminal of COLUMNS, styles included."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+    environment = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLUMNS")}
+    with subprocess.Popen(
+        command, stdout=slave, stderr=slave, cwd=folder, env=environment | {"TERM": "xterm"}
+    ) as process:
+        os.close(slave)
+        output = b"".join(chunks(master))
+    os.close(master)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    return output.decode().replace("\r\n", "\n")
+
+
+def chunks(terminal: int) -> Iterator[bytes]:
+    """What arrives, until nobody has the terminal open any more."""
+    while True:
+        try:
+            chunk = os.read(terminal, 65536)
+        except OSError:  # how Linux says that the other side is closed
+            return
+        if not chunk:
+            return
+        yield chunk
+
+
+def spans(line: str) -> str:
+    """A line with its bold and dim parts as SVG."""
+    # A viewer may fold plain spaces, and the columns with them.
+    line = html.escape(line).replace(" ", NO_BREAK_SPACE)
+    looks = {"1": ' font-weight="bold"', "2": f' fill="{DIM}"'}
+    style, parts = "", []
+    for index, part in enumerate(STYLED.split(line)):
+        if index % 2:
+            style = looks.get(part, "")
+        elif part:
+            parts.append(f"<tspan{style}>{part}</tspan>" if style else part)
+    return "".join(parts)
 
 
 def render(title: str, text: str) -> str:
     """An SVG of `text` in a terminal window of fixed-width characters."""
     lines = [f"$ {title}", *text.rstrip("\n").split("\n")]
-    lines = [line if len(line) <= MAX_COLUMNS else line[: MAX_COLUMNS - 1] + "…" for line in lines]
-    columns = max(len(line) for line in lines)
+    columns = max(len(STYLED.sub("", line)) for line in lines)
     width, height = columns * CHAR_WIDTH + 2 * MARGIN, len(lines) * LINE_HEIGHT + 2 * MARGIN + 16
     left, top = MARGIN, MARGIN + 24
     rows = "".join(
         f'<text x="{left}" y="{top + index * LINE_HEIGHT}" fill="{PROMPT if index == 0 else TEXT}">'
-        # A viewer may fold plain spaces, and the columns with them.
-        f"{html.escape(line).replace(' ', NO_BREAK_SPACE)}</text>"
+        f"{spans(line)}</text>"
         for index, line in enumerate(lines)
     )
     dots = "".join(
@@ -52,14 +100,11 @@ def main() -> int:
     pictures.mkdir(exist_ok=True)
     program = [sys.executable, str(ROOT / "sample_apps" / "first_profile.py")]
     with tempfile.TemporaryDirectory() as folder:
-        outcome = subprocess.run(
-            [sys.executable, "-m", "topsprof", "run", "--stats", "-o", f"{folder}/first", "--", *program],
-            capture_output=True,
-            text=True,
-            check=True,
+        output = in_a_terminal(
+            [sys.executable, "-m", "topsprof", "run", "--stats", "-o", "first", "--", *program], folder
         )
-    command = "topsprof run --stats -- python sample_apps/first_profile.py"
-    (pictures / "first_profile.svg").write_text(render(command, outcome.stdout), encoding="utf-8")
+    command = "topsprof run --stats -o first -- python sample_apps/first_profile.py"
+    (pictures / "first_profile.svg").write_text(render(command, output), encoding="utf-8")
     return 0
 
 
