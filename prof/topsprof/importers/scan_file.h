@@ -33,7 +33,7 @@ static int read_metadata(Scanner *s, const char **pp) {
         free(m.text);
         return memory_gone(s);
     }
-    memcpy(m.text, s->key_text.data, m.key_size);
+    if (m.key_size) memcpy(m.text, s->key_text.data, m.key_size);
     memcpy(m.text + m.key_size, s->value_text.data, m.size);
     *pp = p;
     return OK;

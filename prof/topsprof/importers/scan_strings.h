@@ -90,7 +90,7 @@ static int32_t intern(Strings *s, const char *p, size_t n) {
         if (s->hashes[k] != h) continue;
         uint32_t id = s->ids[k] - 1;
         int64_t start = id ? ends[id - 1] : 0;
-        if ((size_t)(ends[id] - start) == n && memcmp(s->text.data + start, p, n) == 0) return (int32_t)id;
+        if ((size_t)(ends[id] - start) == n && (!n || memcmp(s->text.data + start, p, n) == 0)) return (int32_t)id;
     }
     if (!bytes_put(&s->text, p, n)) return -2;
     int64_t end = (int64_t)s->text.size;
