@@ -2,7 +2,7 @@
 
 import sys
 
-from topsprof.cli import main
+from topsprof_start import main
 
 if __name__ == "__main__":
     sys.exit(main())

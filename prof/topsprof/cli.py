@@ -14,8 +14,9 @@ import sys
 from collections.abc import Sequence
 from typing import Final, Protocol, cast
 
+from tops_kit import libraries
 from tops_kit.errors import UserError
-from topsprof import terminal
+from topsprof import faults, terminal
 from topsprof.parser import EXIT_USAGE, Parser
 
 VERBS: Final[dict[str, tuple[str, str]]] = {
@@ -66,6 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line (default: the process's) and return its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     _make_streams_safe()
+    libraries.watch()
     try:
         code = dispatch(words)
         sys.stdout.flush()
@@ -76,15 +78,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # the reader of our output went away (`topsprof ... | head`): nothing is wrong
         return EXIT_BROKEN_PIPE
-    except OSError as error:  # a full disk, a folder without permission: the system says what and where
-        place = f"'{error.filename}': " if error.filename is not None else ""
-        terminal.error(f"{place}{error.strerror or error}")
-        return EXIT_USAGE
     except KeyboardInterrupt:
         terminal.error("interrupted")
         return EXIT_INTERRUPTED
     except SystemExit as leaving:  # argparse: help and errors
         return leaving.code if isinstance(leaving.code, int) else 0 if leaving.code is None else EXIT_USAGE
+    except Exception as error:
+        line = faults.explained(error)
+        if line is None:
+            raise
+        terminal.error(line)
+        return EXIT_USAGE
     finally:
         _drop_output()
 

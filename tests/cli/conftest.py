@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +28,10 @@ class Cli:
     cwd: Path
     environ: dict[str, str]
     running: list[subprocess.Popen[bytes]]
+    begin: list[str] = field(default_factory=lambda: [sys.executable, "-m", "topsprof"])
 
     def command(self, *words: str | Path) -> list[str]:
-        return [sys.executable, "-m", "topsprof", *map(str, words)]
+        return [*self.begin, *map(str, words)]
 
     def __call__(
         self,

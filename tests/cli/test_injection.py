@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -12,9 +11,8 @@ from typing import Any
 
 import pytest
 from topsprof.capture import extensions, inject, record
-from topsprof.capture.isolated import IsolatedPythons
 from topsprof.capture.program import Program
-from topstx.recorder import layout
+from topsprof.capture.unrecorded import Reason
 
 REPORT = """
 import sys, topstx
@@ -49,8 +47,10 @@ def other_python(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def bare_topstx(tmp_path: Path) -> dict[str, str]:
-    """The environment of an installation that has no extension but for our own Python, and an empty cache."""
+def bare_topstx(tmp_path: Path, cli: Any) -> dict[str, str]:
+    """Makes `cli` an installation that has no extension but for our own Python; the environment of an empty
+    cache.
+    """
     own = "_crec" + extensions.own_suffix()
 
     def skipped(folder: str, names: list[str]) -> list[str]:
@@ -59,7 +59,11 @@ def bare_topstx(tmp_path: Path) -> dict[str, str]:
     shutil.copytree(extensions.topstx_root() / "topstx", tmp_path / "bare" / "topstx", ignore=skipped)
     cache = tmp_path / "fresh"
     cache.mkdir()
-    return {"PYTHONPATH": str(tmp_path / "bare"), "XDG_CACHE_HOME": str(cache)}
+    code = (
+        f"import sys; sys.path.insert(0, {str(tmp_path / 'bare')!r}); from topsprof.cli import main; main()"
+    )
+    cli.begin = [sys.executable, "-c", code]
+    return {"XDG_CACHE_HOME": str(cache)}
 
 
 @pytest.mark.smoke
@@ -163,35 +167,11 @@ def test_a_deeper_python_is_served_by_the_next_run(cli: Any, bare_topstx: dict[s
     assert cli.names("a.topsprof") == cli.names("b.topsprof") == ["here"]
 
 
-def test_deeper_pythons_that_ignore_the_environment_are_found(tmp_path: Path) -> None:
-    wait = "import sys; print(flush=True); sys.stdin.read()"
-    shell = '"$0" -I -c "$1"; true'
-    for words, flags in (
-        (["sh", "-c", shell, sys.executable, wait], ["-I"]),
-        ([sys.executable, "-c", wait], []),
-    ):
-        with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-            assert process.stdout is not None
-            process.stdout.readline()  # it runs
-            pythons = IsolatedPythons(process.pid, tmp_path)
-            pythons.look()
-            assert list(pythons.found.values()) == flags
-            if flags:  # one that has a topstx of its own is recorded all the same
-                (pid,) = pythons.found
-                (tmp_path / "names").mkdir()
-                header = dict.fromkeys(layout.NAMES_FIELDS, 0) | {"magic": b"", "pid": pid}
-                content = struct.pack(layout.NAMES_FORMAT, *header.values())
-                (tmp_path / "names" / "1.names").write_bytes(content)
-                again = IsolatedPythons(process.pid, tmp_path)
-                again.look()
-                assert again.found == {}
-
-
 def test_what_was_not_recorded_is_in_the_ledger(here: Any) -> None:
     active = here()
     active.run(sys.executable, "-c", "import topstx; topstx.mark('x')")
     assert active.names() == ["x"]
-    active.recording.isolated = {7: "-I"}
+    active.recording.unrecorded = {7: Reason("isolated_python", "python -I")}
     said: list[str] = []
     outcome = record.conclude(Program("sh", ("sh",)), active.recording, 0, 1, said.append)
     assert not outcome.complete

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tops_kit.collect import __main__ as collect_main
 from tops_kit.collect import control
+from tops_kit.collect import process as collect_process
 
 
 @pytest.mark.parametrize("pure", ["", "1"])
@@ -79,13 +79,13 @@ def test_a_program_without_our_environment_is_explained(cli: Any) -> None:
         "run", "-o", "a", "--", "env", "-i", sys.executable, cli.script("import topstx; topstx.mark(1)")
     )
     assert done.returncode == 0
-    assert "nothing recorded" in done.stderr and "keep the environment" in done.stderr
+    assert "nothing recorded" in done.stderr and "without the environment" in done.stderr
 
 
 @pytest.mark.parametrize(
     ("error", "text"), [(MemoryError(), "not enough memory"), (OSError(28, "x"), "the disk is full")]
 )
 def test_why_recording_stopped_is_one_line_for_people(tmp_path: Path, error: Exception, text: str) -> None:
-    line = collect_main._line(tmp_path, error)
+    line = collect_process._line(tmp_path, error)
     assert text in line and "recover" in line
     assert "Error" not in line and "\n" not in line

@@ -12,6 +12,7 @@ from topstx.recorder import layout
 from topsprof.capture import process_table
 
 _RESOURCE_TRACKER: Final = b"from multiprocessing.resource_tracker import main"
+_REPLACED: Final = 2  # of exit_known: an exec is about to replace the program
 _FORK_SERVER: Final = b"from multiprocessing.forkserver import main"
 
 
@@ -42,9 +43,16 @@ def _living(folder: Path) -> Iterator[dict[str, Any]]:
             yield header
 
 
-def ever(folder: Path) -> set[int]:
-    """Pids of all processes that were attached to the session, those that ended included."""
-    return {header["pid"] for header in _headers(folder)}
+def recorded(folder: Path) -> set[int]:
+    """Pids of all processes that are or were attached to the session, unless they became another program
+    since (by exec) that did not attach itself again.
+    """
+    return {
+        header["pid"]
+        for header in _headers(folder)
+        if header["exit_known"] != _REPLACED
+        and process_table.start_time(header["pid"]) in (None, header["proc_start"])
+    }
 
 
 def _headers(folder: Path) -> Iterator[dict[str, Any]]:

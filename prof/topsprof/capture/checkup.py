@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import platform
@@ -18,7 +19,9 @@ from pathlib import Path
 from typing import Final
 
 import topsprof
-from tops_kit import own_process
+from tops_kit import libraries, own_path, own_process
+from tops_kit.errors import UserError
+from topsprof import faults
 from topsprof.capture import extensions
 from topsprof.terminal import size_text
 
@@ -50,26 +53,38 @@ class Check:
 
 def checks(self_test: bool = True) -> Iterator[Check]:
     """All checks, in sections. `self_test` records a tiny program."""
-    parts: list[Callable[[], Iterator[Check]]] = [versions, recorder, pythons, clock, limits, space, commands]
+    parts: list[Callable[[], Iterator[Check]]] = [
+        *(versions, recorder, pythons, stand_ins, clock, limits, space, commands)
+    ]
     for part in parts:
-        yield from part()
+        try:
+            yield from part()
+        except Exception as error:  # a library that this part needs: the other parts tell what they can
+            line = _why(error)
+            if line is None:
+                raise
+            yield Check(part.__name__, "not looked at", line, BROKEN)
     if self_test:
         yield trial()
 
 
+def _why(error: Exception) -> str | None:
+    return str(error) if isinstance(error, UserError) else faults.explained(error)
+
+
 def versions() -> Iterator[Check]:
     """Versions of what takes part."""
-    from importlib import metadata
-
     from topstx._version import VERSION
 
     yield Check("versions", "tops-kit", VERSION)
     yield Check("versions", "Python", f"{platform.python_version()} ({sys.executable})")
-    for name in ("numpy", "pyarrow", "duckdb", "pandas"):
+    for name in libraries.LIBRARIES:
         try:
-            yield Check("versions", name, metadata.version(name))
-        except metadata.PackageNotFoundError:
-            yield Check("versions", name, f"missing: pip install {name}", BROKEN)
+            version = str(importlib.import_module(name).__version__)
+        except Exception as error:  # whatever a library that is broken raises
+            yield Check("versions", name, _why(error) or f"{type(error).__name__}: {error}", BROKEN)
+        else:
+            yield Check("versions", name, version)
     yield Check("versions", "system", platform.platform())
 
 
@@ -144,6 +159,23 @@ def pythons() -> Iterator[Check]:
         seen.add(real)
         state, text = extensions.prospect(str(path))
         yield Check("pythons", str(path), text, GOOD if state else NOTE)
+
+
+def stand_ins() -> Iterator[Check]:
+    """What stands on PYTHONPATH in place of modules of Python's or of ours."""
+    names = sys.stdlib_module_names | {"topstx", "topsprof", "tops_kit", *libraries.LIBRARIES}
+    for folder in map(Path, own_path.python_path()):
+        try:
+            found = sorted(path for path in folder.iterdir() if path.name.removesuffix(".py") in names)
+        except OSError:
+            continue  # PYTHONPATH, too, often names folders that don't exist
+        for path in found:
+            if path.suffix != ".py" and not (path / "__init__.py").is_file():
+                continue
+            if path.stem in ("topstx", "topsprof", "tops_kit") and path.is_dir():
+                continue  # a copy of ours, e.g. a checkout
+            text = f"{path} stands in for it in recorded programs; topsprof itself looks there last"
+            yield Check("pythons", f"module {path.stem}", text, NOTE)
 
 
 def _on_path(wanted: Callable[[str], bool]) -> Iterator[Path]:

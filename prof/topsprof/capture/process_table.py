@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import dataclass
 from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Status:
+    """`user` is the one whose rights it has when it opens files; `name` that of its program, cut at 15
+    characters; `ended`: it is a zombie.
+    """
+
+    name: str
+    user: int
+    ended: bool
 
 
 def start_time(pid: int) -> int | None:
@@ -21,6 +34,35 @@ def command_line(pid: int) -> bytes:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return b""
+
+
+def status(pid: int) -> Status | None:
+    """None when it is gone."""
+    try:
+        text = Path(f"/proc/{pid}/status").read_bytes()
+    except OSError:
+        return None
+    fields = dict(line.split(b":", 1) for line in text.splitlines() if b":" in line)
+    ended = fields[b"State"].split()[0] in (b"Z", b"X")
+    return Status(fields[b"Name"].strip().decode(errors="replace"), int(fields[b"Uid"].split()[3]), ended)
+
+
+def executable(pid: int) -> str:
+    """The file of its program; empty when it is gone, or another user's."""
+    try:
+        return str(Path(f"/proc/{pid}/exe").readlink()).removesuffix(" (deleted)")
+    except OSError:
+        return ""
+
+
+def environment(pid: int) -> dict[str, str] | None:
+    """The environment that its program was started with; None when it is gone, or another user's."""
+    try:
+        data = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return None
+    entries = (os.fsdecode(entry).partition("=") for entry in data.split(b"\0"))
+    return {key: value for key, equals, value in entries if equals}
 
 
 def children(pid: int) -> list[int]:

@@ -17,7 +17,8 @@ from tops_kit.errors import UserError
 EXIT_NOT_EXECUTABLE: Final = 126
 EXIT_NOT_FOUND: Final = 127
 
-_PYTHON_NAME: Final = re.compile(r"(python|pypy)[0-9.]*t?(\.exe)?$")
+PYTHON_NAME: Final = re.compile(r"(python|pypy)[0-9.]*t?(\.exe)?$")
+"""Names of files that are Pythons."""
 _FLAGS_WITH_VALUE: Final = "WX"
 _FLAGS_THAT_END_THE_OPTIONS: Final = "cm"
 
@@ -105,7 +106,7 @@ def default_python(environ: Mapping[str, str] = os.environ) -> str:
 
 def _interpreter_words(program: Program) -> list[str] | None:
     """The Python command line that `program` amounts to: its own, or the one of its `#!` line."""
-    if _PYTHON_NAME.match(Path(program.executable).name):
+    if PYTHON_NAME.match(Path(program.executable).name):
         return [program.executable, *program.argv[1:]]
     try:
         with Path(program.executable).open("rb") as file:
@@ -117,7 +118,7 @@ def _interpreter_words(program: Program) -> list[str] | None:
     words = os.fsdecode(first[2:]).split()
     if words and Path(words[0]).name == "env":
         words = [word for word in words[1:] if word != "-S"]
-    if not words or not _PYTHON_NAME.match(Path(words[0]).name):
+    if not words or not PYTHON_NAME.match(Path(words[0]).name):
         return None
     found = shutil.which(words[0])
     return [found or words[0], *words[1:], program.executable]

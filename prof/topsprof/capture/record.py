@@ -14,9 +14,10 @@ from typing import Final
 from tops_kit.errors import UserError
 from topsprof.capture import attached, claim, extensions, inject, live, recording, supervise
 from topsprof.capture.held import HeldProgram
-from topsprof.capture.isolated import IsolatedPythons
 from topsprof.capture.options import RecordOptions
 from topsprof.capture.program import Program, ProgramError
+from topsprof.capture.starts import PythonStarts
+from topsprof.capture.unrecorded import NOT_RECORDED, Unrecorded, of_notes
 
 Say = Callable[[str], None]
 """Takes one line for the person who runs us."""
@@ -89,18 +90,23 @@ def _run(
     started: Callable[[], None],
 ) -> int:
     """The wait status of the program; `started` is called once it runs."""
-    isolated = IsolatedPythons(held.pid, active.folder)
-    active.isolated = isolated.found
-    with supervise.Supervisor(held.pid) as supervisor:
+    with supervise.Supervisor(held.pid) as supervisor, PythonStarts(inject.INJECTION) as starts:
+        helpers = {active.collector.process.pid}
+        watch = Unrecorded(
+            held.pid,
+            active.folder,
+            others=lambda: supervisor.left_behind(helpers) if options.wait_all else [],
+            started=starts.seen,
+        )
+        active.unrecorded = watch.found
 
         def wake() -> float | None:
             was_open = not active.closed
-            if was_open and options.traces:
-                isolated.look()
+            again = watch.wake() if was_open and options.traces else None
             delay = active.wake()
             if was_open and active.closed:
                 _ended_early(supervisor, active, options, say)
-            return delay
+            return delay if delay is None or again is None else min(delay, again)
 
         # First the switch: a short program may be done before this process runs again.
         active.begin()
@@ -108,7 +114,9 @@ def _run(
         started()
         status = supervisor.wait(wake)
         if options.wait_all:
-            supervisor.wait_for_orphans(wake, lambda: {active.collector.process.pid})
+            supervisor.wait_for_orphans(wake, lambda: helpers)
+        if not active.closed and options.traces:
+            watch.look()  # also at the program, which is a zombie until the session is closed
         left = set() if active.closed else _left_behind(active)
         active.close()  # while signals are held back: a second Ctrl-C does not cost the session
         if left:
@@ -169,7 +177,8 @@ def conclude(program: Program, active: recording.Recording, code: int, pid: int,
         say(f"what {folder} holds is not known yet: 'topsprof info {folder}' says it later")
         return Outcome(code, folder, complete=False, readable=False)
     try:
-        recording.note_end(folder, pid, code, active.isolated)
+        lost = [(f"process:{process}", reason) for process, reason in active.unrecorded.items()]
+        recording.note_end(folder, pid, code, [*lost, *of_notes(active.notes)])
         finding = recording.inspect(folder)
     except FileNotFoundError:
         say(f"{folder} holds no session: its files were removed while it was being recorded")
@@ -179,7 +188,8 @@ def conclude(program: Program, active: recording.Recording, code: int, pid: int,
         return Outcome(code, folder, complete=False, readable=False)
     if not finding.has_events and finding.status != "recording":  # else `recover` finds what there is
         say(f"nothing recorded: {_likely_reason(program, active, finding)}")
-    lines = finding.ledger.lines()
+    told = NOT_RECORDED if active.notes else ""
+    lines = [entry.line for entry in finding.ledger.entries if not entry.clean and entry.code != told]
     for line in lines[:_LEDGER_LINES]:
         say(line)
     if len(lines) > _LEDGER_LINES:
@@ -200,6 +210,8 @@ def _likely_reason(program: Program, active: recording.Recording, finding: recor
         return "-t none"
     if active.notes or (active.problem and finding.status != "complete"):
         return "see above"
+    if active.unrecorded:
+        return "see below"
     if not active.ever_on:
         return _never_on(options)
     if "process" not in finding.tables:

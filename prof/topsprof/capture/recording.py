@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +15,7 @@ from tops_kit.errors import UserError
 from tops_kit.session.files import read_json, write_json
 from tops_kit.session.ledger import Ledger
 from topsprof.capture.options import RecordOptions
+from topsprof.capture.unrecorded import Reason
 
 NOTES: Final = "notes"
 """File of a session being recorded in which recorded processes leave lines for `topsprof run`."""
@@ -41,7 +42,7 @@ class Recording:
         self.options = options
         self.ever_on = False
         self.notes: list[str] = []
-        self.isolated: dict[int, str] = {}  # processes that ignore the environment -> by which option
+        self.unrecorded: dict[int, Reason] = {}  # by pid
         self.problem = ""
         self.on_close: Callable[[], None] = lambda: None
         self._closed = False
@@ -165,15 +166,14 @@ def _take_notes(folder: Path) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
-def note_end(folder: Path, pid: int, code: int, isolated: Mapping[int, str]) -> None:
+def note_end(folder: Path, pid: int, code: int, unrecorded: Iterable[tuple[str, Reason]]) -> None:
     """Keep the program's exit code with the session, as attributes `program_pid` and `exit_code`, and in the
-    ledger the processes that were not recorded as they ignore the environment.
+    ledger the processes that were not recorded (ledger stream and reason of each).
     """
     manifest = _manifest(folder)
     ledger = Ledger.from_json(manifest["ledger"])
-    for process, flag in isolated.items():
-        note = f"python {flag} ignores the environment: it was not recorded; run it without {flag}"
-        ledger.count(f"process:{process}", "unsupported:isolated_python", 1, note)
+    for stream, reason in unrecorded:
+        ledger.count(stream, f"unsupported:{reason.code}", 1, reason.note)
     manifest["ledger"] = ledger.to_json()
     manifest["attributes"] |= {"program_pid": pid, "exit_code": code}
     write_json(folder / _MANIFEST, manifest)

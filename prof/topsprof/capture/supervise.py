@@ -9,7 +9,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Final
 
-from topsprof.capture import process_table
+from topsprof.capture import process_table, starts
 from topsprof.capture.group import GroupWitness
 
 FORWARDED: Final = (
@@ -24,7 +24,7 @@ FORWARDED: Final = (
 )
 """Signals that are meant for the program when they reach us."""
 
-_BLOCKED: Final = (*FORWARDED, signal.SIGCHLD)
+_BLOCKED: Final = (*FORWARDED, signal.SIGCHLD, starts.SIGNAL)
 _SI_USER_SENT: Final = 0  # si_code > 0: the kernel sent it (a terminal's ^C), then to the whole group
 _TERMINAL_STOPS: Final = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 _PR_SET_CHILD_SUBREAPER: Final = 36
@@ -83,6 +83,11 @@ class Supervisor:
             delay = wake()
             self._take_one(3600.0 if delay is None else max(delay, 0.0))
 
+    def left_behind(self, ours: set[int]) -> list[int]:
+        """What the program left behind, as far as `wait_for_orphans` would wait for it; `ours` as there."""
+        helpers = {self.pid} | ours | ({self._witness.pid} if self._witness is not None else set())
+        return [pid for pid in process_table.children(os.getpid()) if pid not in helpers]
+
     def kill(self, number: int) -> None:
         """Send `number` to the program and all that it started, as far as they still live."""
         targets = process_table.descendants(self.pid)
@@ -92,14 +97,11 @@ class Supervisor:
             _send(pid, number)
 
     def _reap(self, ours: set[int]) -> list[int]:
-        assert self._witness is not None
-        ours = ours | {self.pid, self._witness.pid}
-        left = [pid for pid in process_table.children(os.getpid()) if pid not in ours]
-        return [pid for pid in left if os.waitpid(pid, os.WNOHANG)[0] == 0]
+        return [pid for pid in self.left_behind(ours) if os.waitpid(pid, os.WNOHANG)[0] == 0]
 
     def _take_one(self, timeout_s: float) -> None:
         info = signal.sigtimedwait(_BLOCKED, timeout_s)
-        if info is None:
+        if info is None or info.si_signo == starts.SIGNAL:
             return
         if info.si_signo == signal.SIGCHLD:
             self._look_at_child()

@@ -60,7 +60,11 @@ def _record():
     root = os.environ.get("TOPSTX_INJECTED_ROOT")
     if root:
         sys.meta_path.append(TopstxFinder(root, os.environ.get("TOPSTX_EXTENSIONS", "")))
-    import topstx  # noqa: F401 - it attaches to TOPSTX_SESSION
+    import topstx  # it attaches to TOPSTX_SESSION
+
+    if not hasattr(topstx, "annotate"):
+        place = getattr(topstx, "__file__", "a folder")
+        _note(session, "not recorded: its topstx is %s, not TopsTX: rename that" % place)
 
 
 def _note(session, text):
