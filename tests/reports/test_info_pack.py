@@ -121,3 +121,21 @@ def test_verify_tells_a_flipped_bit(small, tmp_path, capsys):
     hot.write_bytes(data)
     assert main(["info", str(path), "--verify"]) == 0
     assert "hot.arrow differs from its checksum" in capsys.readouterr().out
+
+
+def test_info_fits_the_terminal_and_leaves_out_what_is_empty(tmp_path, capsys, monkeypatch):
+    path = tmp_path / "r.topsprof"
+    attributes = {"files": [f"traces/rank{n}.json.gz" for n in range(9)]}
+    with SessionWriter.create(path, command=["python", "x\x1b[2J"], attributes=attributes) as writer:
+        writer.append("process", {"process_id": [7], "pid": [7], "name": ["训练 worker"]})
+        writer.ledger.count(
+            "process:7", "dropped:ring_full", 5, "the rings were full, and the policy is to drop"
+        )
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert main(["info", str(path)]) == 0
+    path_line, *lines = capsys.readouterr().out.splitlines()
+    assert path_line == str(path) and max(map(len, lines)) <= 60
+    assert "\x1b" not in "".join(lines) and "recorder" not in "".join(lines)
+    assert "traces/rank0.json.gz, traces/rank1.json.gz" in " ".join("\n".join(lines).split())

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TextIO
 
 from topsprof import terminal
+from topsprof.sheet import readable_time
 from topsprof.terminal import styled
 from topsprof.textwidth import printable
 
@@ -84,7 +85,7 @@ def text(facts: dict[str, Any], out: TextIO) -> str:
         ("kind", f"{facts['kind']}, {status}, format {facts['format']}"),
         ("made", " on ".join(filter(None, (when, facts["host"])))),
         ("command", shlex.join(map(str, facts["command"]))),
-        ("time", f"{facts['duration_ns'] / 1e9:.6f} s from {facts['start_ns']} to {facts['end_ns']} ns"),
+        ("time", f"{_length(facts['duration_ns'])} from {facts['start_ns']} to {facts['end_ns']} ns"),
         ("size", terminal.size_text(facts["size_bytes"])),
         ("recorder", ", ".join(facts["recorders"])),
     ]
@@ -130,6 +131,10 @@ def _table(titles: Sequence[str], body: Sequence[Sequence[str]], out: TextIO, ri
     rows = [[row[index] for index in kept] for row in (titles, *body)]
     numbers = [kept.index(index) for index in right if index in kept]
     return terminal.table(rows, right=numbers, indent="  ", width=terminal.columns(out), heads=out)
+
+
+def _length(ns: int) -> str:
+    return f"{ns / 1e9:.6f} s" if ns >= 1_000_000 else readable_time(ns).rstrip()
 
 
 def _attribute(key: str, value: Any) -> str:

@@ -174,7 +174,7 @@ def run(args: argparse.Namespace) -> int:
         outcome = record.record(target, options, log.say)
         if outcome.readable:
             commands = _follow_ups(args, outcome.folder)
-            if not commands:
+            if outcome.complete and not commands:
                 log.hint(f"to sum it up: topsprof stats {shlex.quote(str(outcome.folder))}")
             for command in commands:
                 failed = log.follow(command) or failed
