@@ -1,1 +1,1 @@
-"""The kernel compiler: a typed tree, the builder that front ends make it with, and its lowering to a program."""
+"""The kernel compiler: a typed tree, the builder that makes it for front ends, its lowering to a program."""

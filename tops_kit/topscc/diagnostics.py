@@ -10,10 +10,11 @@ from tops_kit.isa.program import SourceFile
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """A span of a source. Lines count from 1, columns from 0 (characters), as in Python's ast; the end is exclusive.
+    """A span of a source. Lines count from 1, columns from 0 (characters), as in Python's ast; its end is
+    exclusive.
 
-    `parent` is the call through which this code was inlined, None in the kernel itself. `function` names the function
-    that the span stands in.
+    `parent` is the call through which this code was inlined, None in the kernel itself. `function` names the
+    function that the span stands in.
     """
 
     source: SourceFile
@@ -41,13 +42,17 @@ class Where:
         index = self.line - self.source.first_line
         return lines[index] if 0 <= index < len(lines) else ""
 
+    def text(self) -> str:
+        """What stands at the span, when it lies on one line; else empty."""
+        return self.line_text()[self.column : self.end_column] if self.line == self.end_line else ""
+
 
 class KernelError(UserError):
     """A kernel that can't be compiled.
 
-    The text is `path:line:column: error: what`, the source line, carets under the span, `hint: what to write instead`,
-    and one `inlined at` line for each call the code was inlined through. `notes` are further places, each with a
-    remark, such as where a variable got its type.
+    The text is `path:line:column: error: what`, the source line, carets under the span, `hint: what to write
+    instead`, and one `inlined at` line for each call the code was inlined through. `notes` are further
+    places, each with a remark, such as where a variable got its type.
     """
 
     def __init__(

@@ -77,7 +77,8 @@ class TileKind:
 class ViewKind:
     """A part of memory: of an array ("L3"), or of one slot of a buffer ("L1", "L2"), of up to 5 axes.
 
-    `outside`: it may reach outside of its array; only `load` with `pad` and `store` with `clip` take such a view.
+    `outside`: it may reach outside of its array; only `load` with `pad` and `store` with `clip` take such a
+    view.
     """
 
     dtype: DType

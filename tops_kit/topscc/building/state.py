@@ -1,0 +1,246 @@
+"""What the builder knows while it builds: open blocks, what variables hold, what was computed before."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from tops_kit.isa.dtypes import BOOL, F32, I32
+from tops_kit.topscc import tree
+from tops_kit.topscc.building.affine import Affine
+from tops_kit.topscc.diagnostics import KernelError, Where
+from tops_kit.topscc.kinds import AtMost, Extent, Kind, ScalarKind, TileKind, ViewKind, bound_of
+from tops_kit.topscc.target import Target
+from tops_kit.topscc.tree import Block, Computed, Constant, Node, Value, Variable
+from tops_kit.topscc.words import Words
+
+BOOL_KIND = ScalarKind(BOOL)
+I32_KIND = ScalarKind(I32)
+F32_KIND = ScalarKind(F32)
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What a variable holds at a point: `version` is new whenever it may have changed.
+
+    `kind` is the variable's, with what is known of its extents here; `value` the scalar it was last assigned,
+    if known.
+    """
+
+    version: int
+    kind: Kind
+    value: Value | None = None
+
+
+State = dict[Variable, Holding]  # the variables that certainly have a value
+
+
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """What a range loop counts: `counter` by steps; `variable` is what the source sees of it."""
+
+    counter: Variable
+    variable: Variable
+    start: Value
+    stop: Value
+    step: Value
+    down: bool
+
+
+@dataclass(slots=True)
+class Frame:
+    """An open control construct, with the states that leave it by a jump."""
+
+    kind: str  # "if", "else", "loop", "range", "inline", "logical"
+    where: Where
+    before: State
+    dead_before: bool
+    condition: Value | None = None  # of an if or loop
+    first: Block = ()  # the then side, or the loop's head
+    body: Block | None = None  # of a loop, once it is closed
+    aside: State | None = None  # the state after the then side (None: it is never left), or at a loop's exit
+    counting: Counting | None = None  # of a range
+    function: str = ""  # of an inlined function
+    breaks: list[State] = field(default_factory=list)
+    continues: list[State] = field(default_factory=list)
+    returns: list[State] = field(default_factory=list)
+    assigns: frozenset[Variable] | None = None
+    first_variable: int = 0  # variables from this number on belong to the construct
+
+
+class BuilderState:
+    """The lowest layer: emitting nodes, sharing pure ones, following variables through control."""
+
+    def __init__(
+        self,
+        name: str,
+        where: Where,
+        target: Target,
+        words: Words,
+        constexprs: Mapping[str, int | float | bool | str],
+    ) -> None:
+        self._name = name
+        self._where = where
+        self._part = target
+        self._words = words
+        self._constexprs = dict(constexprs)
+        self._parameters: list[tree.Parameter] = []
+        self._buffers: list[tree.Buffer] = []
+        self._open: list[list[Node]] = [[]]
+        self._computed: list[dict[Hashable, Value]] = [{}]  # per open block: pure nodes that ran for certain
+        self._definitions: dict[Value, Computed] = {}
+        self._affines: dict[Value, Affine] = {}
+        self._state: State = {}
+        self._known: dict[Value, Value] = {}  # results of Read whose value is known
+        self._frames: list[Frame] = []
+        self._dead = False
+        self._value_numbers = itertools.count(1)
+        self._variable_numbers = itertools.count()
+        self._versions = itertools.count()
+        self._keys = itertools.count()
+
+    # nodes
+
+    def _new(self, kind: Kind) -> Value:
+        return Value(next(self._value_numbers), kind)
+
+    def _emit(self, node: Node) -> None:
+        """The next node of the block; what can't run is left out, though still checked."""
+        if isinstance(node, Computed):
+            self._definitions[node.result] = node
+        if not self._dead:
+            self._open[-1].append(node)
+
+    def _give(self, node: Computed) -> Value:
+        self._emit(node)
+        return node.result
+
+    def _shared(self, key: Hashable) -> Value | None:
+        """The result of an equal pure node that certainly ran before, or None."""
+        for computed in reversed(self._computed):
+            value = computed.get(key)
+            if value is not None:
+                return value
+        return None
+
+    def _share(self, key: Hashable, node: Computed) -> Value:
+        self._computed[-1][key] = node.result
+        return self._give(node)
+
+    @staticmethod
+    def _key(operand: Value | None) -> Hashable:
+        """What makes an operand the same as another."""
+        if isinstance(operand, Constant):
+            return (operand.kind, type(operand.value), repr(operand.value))
+        return operand
+
+    def _open_block(self) -> None:
+        self._open.append([])
+        self._computed.append({})
+
+    def _close_block(self) -> Block:
+        self._computed.pop()
+        return tuple(self._open.pop())
+
+    @property
+    def reachable(self) -> bool:
+        """Whether what is built now can run (not after break, continue, return)."""
+        return not self._dead
+
+    def _error(
+        self, what: str, where: Where, hint: str = "", notes: tuple[tuple[str, Where], ...] = ()
+    ) -> KernelError:
+        return KernelError(what, where, hint, notes)
+
+    # what is known of integers
+
+    def _constant_int(self, value: Value | None) -> int | None:
+        return int(value.value) if isinstance(value, Constant) else None
+
+    def _affine(self, value: Value) -> Affine:
+        """A scalar integer as a sum; itself where nothing is known of it."""
+        if isinstance(value, Constant):
+            return Affine(int(value.value))
+        found = self._affines.get(value)
+        if found is None:
+            found = self._affines[value] = self._derive(value)
+        return found
+
+    def _derive(self, value: Value) -> Affine:
+        known = self._known.get(value)
+        if known is not None:
+            return self._affine(known)
+        node = self._definitions.get(value)
+        if isinstance(node, tree.Elementwise) and value.kind == I32_KIND:
+            operands = node.operands
+            if node.name == "add":
+                return self._affine(operands[0]).plus(self._affine(operands[1]))
+            if node.name == "sub":
+                return self._affine(operands[0]).plus(self._affine(operands[1]), -1)
+            if node.name == "neg":
+                return self._affine(operands[0]).times(-1)
+            if node.name == "mul":
+                for a, b in (operands, operands[::-1]):
+                    factor = self._constant_int(a)
+                    if factor is not None:
+                        return self._affine(b).times(factor)
+        return Affine.symbol(value.number)
+
+    def _least(self, value: Value) -> list[Affine]:
+        """Sums that an integer never exceeds: itself, and what it is the minimum of."""
+        out = [self._affine(value)]
+        known = self._known.get(value, value)
+        node = self._definitions.get(known)
+        if isinstance(node, tree.Elementwise) and node.name == "min":
+            for operand in node.operands:
+                out += self._least(operand)
+        return out
+
+    def _distance(self, start: Value, stop: Value) -> Extent:
+        """How many elements lie between two indices."""
+        origin = self._affine(start)
+        spans = [limit.plus(origin, -1) for limit in self._least(stop)]
+        if not spans[0].terms:
+            return max(0, spans[0].constant)
+        bounds = [span.constant for span in spans if not span.terms]
+        return AtMost(max(0, min(bounds)) if bounds else None, ("span", spans[0]))
+
+    def _extent_of(self, value: Value) -> Extent:
+        """An i32 scalar as an extent."""
+        return self._distance(Constant(0, I32_KIND, 0), value)
+
+    def _unknown(self, bound: int | None) -> AtMost:
+        return AtMost(bound, ("unknown", next(self._keys)))
+
+    # variables through control
+
+    def _forget(self, variable: Variable) -> Holding:
+        """A variable that may hold anything of its kind."""
+        kind = variable.kind
+        if isinstance(kind, TileKind | ViewKind):
+            shape = tuple(n if isinstance(n, int) else self._unknown(bound_of(n)) for n in kind.shape)
+            kind = (
+                TileKind(kind.dtype, shape)
+                if isinstance(kind, TileKind)
+                else ViewKind(kind.dtype, shape, kind.space, kind.outside)
+            )
+        return Holding(next(self._versions), kind)
+
+    def _merge(self, states: Iterable[State]) -> State:
+        """What holds where several paths meet."""
+        first, *others = states
+        if not others:
+            return dict(first)
+        out: State = {}
+        for variable, holding in first.items():
+            if all(variable in other for other in others):
+                same = all(other[variable].version == holding.version for other in others)
+                out[variable] = holding if same else self._forget(variable)
+        return out
+
+    def _join(self, frame: Frame, states: list[State]) -> None:
+        """Go on after a construct that is left in these states; none: what follows can't run."""
+        self._dead = not states or frame.dead_before
+        if states:
+            self._state = self._merge(states)
