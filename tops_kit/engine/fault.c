@@ -1,0 +1,75 @@
+/* What a fault says besides its kind. */
+#include <string.h>
+#include "kernel.h"
+
+static void set_object(fault *f, const tile *view) {
+    f->object = view && view->space != SPACE_NONE ? view->object : -1;
+    f->space = view ? view->space : SPACE_NONE;
+}
+
+int fault_set(thread *self, int kind, const tile *view, int64_t a, int64_t b, int64_t c, int64_t d) {
+    fault *const f = &self->fault;
+    f->kind = kind;
+    set_object(f, view);
+    f->value[0] = a;
+    f->value[1] = b;
+    f->value[2] = c;
+    f->value[3] = d;
+    f->rank[0] = f->rank[1] = -1;
+    return kind;
+}
+
+static void set_shape(fault *f, int which, const tile *view) {
+    f->rank[which] = view->rank;
+    memcpy(f->extent[which], view->n, sizeof view->n);
+}
+
+int fault_shapes(thread *self, const tile *d, int rank, const int32_t *extent) {
+    fault_set(self, FAULT_SHAPE, d, 0, 0, 0, 0);
+    set_shape(&self->fault, 0, d);
+    self->fault.rank[1] = rank;
+    for (int k = 0; k < rank; k++) self->fault.extent[1][k] = extent[k];
+    return FAULT_SHAPE;
+}
+
+/* The tile that a fault of a tile operation is about, as far as that can be told from outside. */
+static const tile *concerned(int kind, const tile *d, const tile *a, const tile *b) {
+    const tile *const each[] = {d, a, b};
+    for (int k = 0; k < 3; k++) {
+        if (!each[k]) continue;
+        if (kind == FAULT_SPACE && each[k]->space != SPACE_L1) return each[k];
+        if (kind == FAULT_BOUNDS && !each[k]->inside) return each[k];
+    }
+    return d ? d : a;
+}
+
+int fault_tiles(thread *self, int kind, const tile *d, const tile *a, const tile *b) {
+    const tile *const view = concerned(kind, d, a, b);
+    fault_set(self, kind, view, 0, 0, 0, 0);
+    if (kind == FAULT_SHAPE) {
+        if (d) set_shape(&self->fault, 0, d);
+        if (a) set_shape(&self->fault, 1, a);
+    }
+    if (kind == FAULT_BOUNDS) {
+        for (int k = 0; k < view->rank; k++) {
+            if (view->lo[k] == 0 && view->hi[k] == view->n[k]) continue;
+            fault_set(self, kind, view, k, view->lo[k], view->hi[k], view->n[k]);
+            break;
+        }
+    }
+    if (kind == FAULT_TYPE) {
+        self->fault.value[0] = d ? d->dtype : -1;
+        self->fault.value[1] = a ? a->dtype : -1;
+        self->fault.value[2] = b ? b->dtype : -1;
+    }
+    return kind;
+}
+
+void fault_place(thread *self, int32_t pc) {
+    fault *const f = &self->fault;
+    if (f->pc < 0) f->pc = pc;
+    f->thread = self->id;
+    f->block = self->block;
+    f->epoch = self->epoch;
+    f->grid_epoch = self->grid_epoch;
+}

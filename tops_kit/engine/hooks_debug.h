@@ -1,0 +1,16 @@
+/* Debug mode: stops at breakpoints and after a number of steps. */
+#define HOOK_ENTER(pc) \
+    const uint8_t *const breakpoints = self->breakpoints; \
+    int64_t steps = self->steps; \
+    self->counts[pc]++
+#define HOOK_LEAVE(next) (self->counts[next]--, self->steps = steps)
+#define HOOK_JUMP(from, to) (self->counts[(from) + 1]--, self->counts[to]++)
+#define HOOK_ISSUE \
+    if (unlikely((steps <= 0) | breakpoints[PC])) goto stopped; \
+    steps--
+#define HOOK_BRK LEAVE(PC + 1, THREAD_BREAK)
+#define HOOK_STOPPED_LABEL \
+    stopped: \
+    LEAVE(PC, THREAD_BREAK);
+#define HOOK_DEFERS (self->defer)
+#include "hooks_common.h"

@@ -1,0 +1,2 @@
+/* Fast mode: results and faults, nothing else. */
+#include "hooks_common.h"

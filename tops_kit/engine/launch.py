@@ -1,0 +1,117 @@
+"""Launching programs: on the C machine, or on the oracle where there is none.
+
+result = launch(program, [GlobalArray.of(x, F32), 4096], grid=(1,), block=(24,), mode="counted")
+"""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from tops_kit import extension
+from tops_kit.engine import printing
+from tops_kit.engine.c_engine import INTERFACE, CEngine
+from tops_kit.engine.fault import RawFault, fault_error
+from tops_kit.engine.options import Mode, Options, three, usable_cores
+from tops_kit.engine.packing import Argument, GlobalArray, pack_arguments
+from tops_kit.engine.result import LaunchResult
+from tops_kit.isa.program import Program
+
+if TYPE_CHECKING:
+    from tops_kit.engine.oracle import Oracle
+
+__all__ = ["Engines", "GlobalArray", "LaunchResult", "launch"]
+
+
+class Engines:
+    """The engines of a process: made when first asked for."""
+
+    def __init__(self) -> None:
+        self.cores = usable_cores()
+        self._c: CEngine | None = None
+        self.why_not = ""  # why there is no C engine
+        self._warned = False
+        self._oracles: weakref.WeakKeyDictionary[Program, Oracle] = weakref.WeakKeyDictionary()
+
+    def c(self) -> CEngine | None:
+        """The C machine, or None where the extension isn't built or TOPSKIT_PURE is set."""
+        if self._c is None and not self.why_not:
+            module, self.why_not = extension.load("tops_kit.engine._engine", INTERFACE)
+            self._c = CEngine(module) if module else None
+        return self._c
+
+    def oracle(self, program: Program) -> Oracle:
+        """The oracle of a program."""
+        from tops_kit.engine.oracle import Oracle
+
+        oracle = self._oracles.get(program)
+        if oracle is None:
+            oracle = self._oracles[program] = Oracle(program)
+        return oracle
+
+    def warn(self) -> None:
+        """Say once that kernels run slowly, and why."""
+        if not self._warned:
+            self._warned = True
+            text = f"kernels run on the Python oracle, which is slow: the C engine: {self.why_not}"
+            warnings.warn(text, stacklevel=3)
+
+
+ENGINES = Engines()  # what a process keeps between launches: programs made ready, memories, host threads
+
+
+def launch(
+    program: Program,
+    arguments: Sequence[Argument],
+    *,
+    grid: tuple[int, ...],
+    block: tuple[int, ...],
+    spec: object | None = None,
+    mode: Mode = "fast",
+    host_threads: int | None = None,
+    budget_s: float = 60.0,
+    pipeline: bool = False,
+    defer: bool = False,
+    engine: Literal["c", "oracle"] | None = None,
+) -> LaunchResult:
+    """Run a program with arguments in the order of its parameters; arrays are changed in place.
+
+    `grid` (blocks) and `block` (threads) have 1 to 3 axes, x first. Results depend neither on
+    `host_threads` (default: the cores of this process) nor on `mode`. `budget_s`: a launch that takes
+    longer faults (0: no limit). `defer` (debug and sanitized modes): transfers move when they complete.
+    `engine`: None takes the C machine where there is one, else the oracle with a warning.
+
+    Raises KernelFault; ValueError for arguments or a grid that the kernel can't have; KeyboardInterrupt.
+    """
+    c_engine = None if engine == "oracle" else ENGINES.c()
+    if engine == "c" and c_engine is None:
+        raise ValueError(f"the C engine: {ENGINES.why_not}")
+    threads = ENGINES.cores if host_threads is None else host_threads
+    options = Options(three(grid), three(block), mode, threads, budget_s, defer)
+    if c_engine is not None:
+        return c_engine.launch(program, arguments, options)
+    if engine is None:
+        ENGINES.warn()
+    return _on_oracle(program, arguments, options)
+
+
+def _on_oracle(program: Program, arguments: Sequence[Argument], options: Options) -> LaunchResult:
+    pack_arguments(program.parameters, arguments)  # the same complaints about arguments
+    outcome = ENGINES.oracle(program).run(
+        arguments,
+        grid=options.grid,
+        block=options.block,
+        defer=options.defer and options.mode in ("debug", "sanitized"),
+        budget_s=options.budget_s or None,
+    )
+    output = printing.lines(outcome.prints, program.strings)
+    if outcome.fault is not None:
+        f = outcome.fault
+        raw = RawFault(f.kind, f.pc, f.thread, f.block, f.object, f.space, f.values, f.shapes)
+        raise fault_error(program, raw, output)
+    counts = None if options.mode == "fast" else np.array(outcome.counts, np.int64)
+    return LaunchResult(options.mode, options.grid, options.block, "oracle", output, outcome.dropped, counts)

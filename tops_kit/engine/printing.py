@@ -1,0 +1,98 @@
+"""The text of what kernels print, from the records that print.h describes.
+
+A format has `{}` for each argument, with a format specification after a colon as in Python (`{:.3f}`);
+`{{` and `}}` stand for braces. Arguments that have no `{}` follow at the end; one that its specification
+doesn't suit is written plainly.
+"""
+
+from __future__ import annotations
+
+import string
+import struct
+from collections.abc import Sequence
+
+import numpy as np
+
+from tops_kit.isa.dtypes import DTYPES
+
+HEADER = struct.Struct("=IiiiII")  # size in bytes, format, thread, block, epoch, grid epoch
+_I32, _F32, _BOOL, _TILE = range(4)
+
+
+def lines(records: bytes, formats: Sequence[str]) -> list[str]:
+    """One text a record."""
+    out = []
+    at = 0
+    while at < len(records):
+        size, number, *_ = HEADER.unpack_from(records, at)
+        out.append(_text(formats[number], _arguments(records[at + HEADER.size : at + size])))
+        at += size
+    return out
+
+
+def _arguments(words: bytes) -> list[int | float | bool | str]:
+    out: list[int | float | bool | str] = []
+    at = 0
+    while at < len(words):
+        (tag,) = struct.unpack_from("=I", words, at)
+        at += 4
+        if tag == _TILE:
+            text, at = _tile(words, at)
+            out.append(text)
+            continue
+        if tag == _F32:
+            out.append(_short(np.frombuffer(words, np.float32, 1, at)[0]))
+        else:
+            (value,) = struct.unpack_from("=i", words, at)
+            out.append(bool(value) if tag == _BOOL else value)
+        at += 4
+    return out
+
+
+class _Float32(float):
+    """A float that prints as few digits as tell it from other f32."""
+
+    def __str__(self) -> str:
+        return str(np.float32(self))
+
+    def __format__(self, specification: str) -> str:
+        return float(self).__format__(specification) if specification else str(self)
+
+
+def _short(value: np.float32) -> float:
+    return _Float32(value)
+
+
+def _tile(words: bytes, at: int) -> tuple[str, int]:
+    code, rank = struct.unpack_from("=II", words, at)
+    extents = struct.unpack_from(f"={rank}i", words, at + 8)
+    at += 8 + 4 * rank
+    dtype = DTYPES[code]
+    count = int(np.prod(extents, dtype=np.int64))
+    values = np.frombuffer(words, np.float32 if dtype.is_float else np.int32, count, at).reshape(extents)
+    if dtype.kind == "b":
+        values = values.astype(np.bool_)
+    return np.array2string(values, separator=", ", threshold=count + 1), at + 4 * count
+
+
+def _text(pattern: str, arguments: list[int | float | bool | str]) -> str:
+    left = iter(arguments)
+    out = []
+    try:
+        pieces = list(string.Formatter().parse(pattern))
+    except ValueError:  # not a format: a text with a single brace
+        pieces = [(pattern, None, None, None)]
+    for literal, field, specification, _ in pieces:
+        out.append(literal)
+        if field is None:
+            continue
+        argument = next(left, None)
+        if argument is None:
+            out.append("{}")
+            continue
+        try:
+            out.append(format(argument, specification or ""))
+        except ValueError:
+            out.append(str(argument))
+    out.extend(f" {argument}" for argument in left)
+    return "".join(out)

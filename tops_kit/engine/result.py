@@ -1,0 +1,47 @@
+"""What a launch gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Counts = npt.NDArray[np.int64]
+
+# an event of the timed mode: tevent in machine.h
+EVENT = np.dtype(
+    {
+        "names": ["pc", "scalar_cycles", "work", "bytes", "flops", "event", "after", "key", "kind", "dtype",
+                  "from", "to", "channel"],
+        "formats": ["u4", "u4", "f8", "i8", "f8", "u4", "u4", ("u2", 4), "u1", "u1", "u1", "u1", "u2"],
+        "offsets": [0, 4, 8, 16, 24, 32, 36, 40, 48, 49, 50, 51, 52],
+        "itemsize": 56,
+    }
+)  # fmt: skip
+EVENT_KINDS = (
+    "", "vector", "matrix", "dma", "wait", "waitall", "barrier", "gridbarrier", "end", "sync", "atomic",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class LaunchResult:
+    """A launch that went well.
+
+    `output`: printed lines; `dropped_prints`: how many the limit of 1 MB a thread cut off. `counts` (all
+    modes but fast): how often each instruction ran, all threads together. `events` (timed): per thread,
+    in order, of type EVENT. `report` (timed): the timing report. `faults` (sanitized): what the sanitizer
+    found. `engine`: "c" or "oracle".
+    """
+
+    mode: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    engine: str
+    output: list[str] = field(default_factory=list)
+    dropped_prints: int = 0
+    counts: Counts | None = None
+    events: list[npt.NDArray[Any]] | None = None
+    report: object | None = None
+    faults: list[object] = field(default_factory=list)
