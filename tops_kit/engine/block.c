@@ -42,7 +42,9 @@ static bool begin(worker *w, context *c, int32_t id, int32_t unit, uint8_t *l2) 
 
 static int step(worker *w, thread *t) {
     t->slice = SLICE_POLLS;
-    return w->run(t);
+    t->ticks = POLL_JUMPS;
+    while (w->run(t) == THREAD_AFTER_BRK) {} /* nobody stops here */
+    return t->state;
 }
 
 bool thread_run_alone(worker *w, int32_t id) {

@@ -27,28 +27,28 @@ class CEngine:
     """
 
     def __init__(self, module: ModuleType) -> None:
-        self._module = module
+        self.module = module
         self._engine = module.engine()
         self._kernels: weakref.WeakKeyDictionary[Program, Any] = weakref.WeakKeyDictionary()
 
     @property
     def tiles(self) -> str:
         """Which instructions of the processor the tile library uses: "generic", "avx2", "avx512"."""
-        return str(self._module.TILES)
+        return str(self.module.TILES)
 
     def kernel(self, program: Program) -> Any:
         """The program prepared for the machine. Raises BinaryError where it can't be run."""
         kernel = self._kernels.get(program)
         if kernel is None:
             verify(program)
-            kernel = self._kernels[program] = pack_program(self._module, program)
+            kernel = self._kernels[program] = pack_program(self.module, program)
         return kernel
 
     def launch(self, program: Program, arguments: Sequence[Argument], options: Options) -> LaunchResult:
         """Run a program; see launch.launch."""
         kernel = self.kernel(program)
         arrays, scalars = pack_arguments(program.parameters, arguments)
-        raw, prints, dropped, counts, traces, _ = self._module.launch(
+        raw, prints, dropped, counts, traces, _ = self.module.launch(
             self._engine,
             kernel,
             MODES.index(options.mode),

@@ -65,6 +65,8 @@ bool context_start(context *c, launch *l, int32_t id, uint8_t *l2) {
         .pending = pending,
         .pending_capacity = pending_capacity,
         .defer = l->defer,
+        .breakpoints = l->breakpoints,
+        .steps = INT64_MAX,
         .trace = l->traces ? &l->traces[id] : NULL,
         .fault.pc = -1,
     };

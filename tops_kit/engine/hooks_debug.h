@@ -8,9 +8,9 @@
 #define HOOK_ISSUE \
     if (unlikely((steps <= 0) | breakpoints[PC])) goto stopped; \
     steps--
-#define HOOK_BRK LEAVE(PC + 1, THREAD_BREAK)
+#define HOOK_BRK LEAVE(PC + 1, THREAD_AFTER_BRK)
 #define HOOK_STOPPED_LABEL \
     stopped: \
-    LEAVE(PC, THREAD_BREAK);
+    LEAVE(PC, steps <= 0 ? THREAD_STEPPED : THREAD_AT_BREAKPOINT);
 #define HOOK_DEFERS (self->defer)
 #include "hooks_common.h"

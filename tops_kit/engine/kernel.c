@@ -50,7 +50,7 @@ const char *kernel_validate(const kernel *k, int32_t strings) {
     return NULL;
 }
 
-void kernel_finish(kernel *k) {
+bool kernel_finish(kernel *k) {
     k->code[k->count] = (ins){.op = OP_end};
     k->scalar_cycles[0] = 0;
     for (int32_t pc = 0; pc <= k->count; pc++) k->scalar_cycles[pc + 1] = k->scalar_cycles[pc] + opcode_of[k->code[pc].op].cycles;
@@ -81,6 +81,7 @@ void kernel_finish(kernel *k) {
         if (end > *need) *need = end;
     }
     k->keys = keys;
+    return k->l1_bytes <= INT32_MAX && k->l2_bytes <= INT32_MAX;
 }
 
 kernel *kernel_new(int32_t count, int32_t scalars, int32_t tiles, int32_t vectors, int32_t buffers, int32_t pointers) {

@@ -16,7 +16,17 @@ enum {
 };
 
 /* Where a thread stands when its loop returns. */
-enum { THREAD_READY, THREAD_AT_BARRIER, THREAD_AT_GRID_BARRIER, THREAD_ENDED, THREAD_FAULTED, THREAD_BREAK };
+enum {
+    THREAD_READY, /* its slice is used up */
+    THREAD_AT_BARRIER,
+    THREAD_AT_GRID_BARRIER,
+    THREAD_ENDED,
+    THREAD_FAULTED,
+    /* debug mode only: before the instruction at pc */
+    THREAD_AT_BREAKPOINT,
+    THREAD_STEPPED, /* its steps are used up */
+    THREAD_AFTER_BRK
+};
 
 typedef struct {
     int64_t offset_bytes, slot_bytes;
@@ -108,7 +118,7 @@ typedef struct thread {
     int32_t pc, state;
     int32_t id, local, block, unit;
     uint32_t epoch, grid_epoch; /* barriers passed */
-    int32_t slice;              /* polls that are left of the slice */
+    int32_t slice, ticks;       /* of its turn are left: polls, and backward jumps until the next */
     int64_t work;               /* bytes that are left until the next poll */
     bool launching;             /* runs on the thread that launched: may look at signals */
     uint32_t events;            /* transfers issued */

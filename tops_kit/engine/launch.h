@@ -20,7 +20,8 @@ typedef struct launch {
     /* looks at signals: not 0 when the launch has to stop; called by the launching thread only */
     int (*signals)(void *);
     void *signals_data;
-    event_log *traces; /* timed: one a thread */
+    event_log *traces;          /* timed: one a thread */
+    const uint8_t *breakpoints; /* debug: zeros, one a pc */
     /* while it runs */
     _Atomic int stop;      /* a fault that ends everything: FAULT_STOPPED, FAULT_TIMEOUT, FAULT_MEMORY */
     _Atomic int32_t limit; /* units from here on are not wanted: an earlier one has a fault */

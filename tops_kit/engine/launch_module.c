@@ -1,8 +1,6 @@
 /* The Python module tops_kit.engine._engine: prepared kernels, and launches of them. launch.py packs and unpacks. */
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include "module.h"
 #include "generated/opcodes.h"
-#include "launch.h"
 #include "prepare.h"
 #include "tiles/tiles.h"
 
@@ -31,6 +29,8 @@ typedef struct {
 } __attribute__((packed)) packed_array;
 
 static void free_kernel(PyObject *capsule) { kernel_free(PyCapsule_GetPointer(capsule, KERNEL)); }
+
+kernel *kernel_of(PyObject *capsule) { return PyCapsule_GetPointer(capsule, KERNEL); }
 
 /* Items of a packed table, or -1. */
 static Py_ssize_t items(const Py_buffer *table, size_t item_bytes, Py_ssize_t limit) {
@@ -92,8 +92,9 @@ static PyObject *prepare(PyObject *module, PyObject *args) {
             const char *const wrong = kernel_validate(k, strings);
             if (wrong) {
                 PyErr_Format(PyExc_ValueError, "the program has %s", wrong);
+            } else if (!kernel_finish(k)) {
+                PyErr_SetString(PyExc_ValueError, "the kernel needs more L1 or L2 than any part has");
             } else {
-                kernel_finish(k);
                 capsule = PyCapsule_New(k, KERNEL, free_kernel);
             }
         }
@@ -165,7 +166,31 @@ static bool unpack_registers(const kernel *k, const Py_buffer *packed, reg *regi
     return true;
 }
 
-static bool check_grid(const launch *l) {
+bool launch_take_arguments(launch *l, const kernel *k, const Py_buffer *arrays, const Py_buffer *scalars) {
+    if (arrays->len != (Py_ssize_t)sizeof(packed_array) * k->pointers || scalars->len % (Py_ssize_t)sizeof(packed_register)) {
+        PyErr_SetString(PyExc_ValueError, "arguments that are not the kernel's");
+        return false;
+    }
+    tile *const views = PyMem_Calloc((size_t)k->pointers + 1, sizeof *views);
+    reg *const registers = PyMem_Calloc((size_t)k->scalars + 1, sizeof *registers);
+    l->kernel = k;
+    l->arrays = views;
+    l->registers = registers;
+    if (!views || !registers) {
+        PyErr_NoMemory();
+        return false;
+    }
+    return unpack_arrays(k, arrays, views) && unpack_registers(k, scalars, registers);
+}
+
+void launch_drop_arguments(launch *l) {
+    PyMem_Free((void *)l->arrays);
+    PyMem_Free((void *)l->registers);
+    l->arrays = NULL;
+    l->registers = NULL;
+}
+
+bool launch_take_grid(launch *l) {
     int64_t threads = 1;
     for (int k = 0; k < 3; k++) {
         if (l->grid[k] < 1 || l->block[k] < 1) threads = 0;
@@ -175,6 +200,8 @@ static bool check_grid(const launch *l) {
             return false;
         }
     }
+    l->blocks = l->grid[0] * l->grid[1] * l->grid[2];
+    l->block_threads = l->block[0] * l->block[1] * l->block[2];
     return true;
 }
 
@@ -191,14 +218,14 @@ static PyObject *shape_object(const fault *f, int which) {
 }
 
 /* (kind, pc, thread, block, epoch, object, space, values, shape, other shape), or None */
-static PyObject *fault_object(const fault *f) {
+PyObject *fault_object(const fault *f) {
     if (f->kind == FAULT_NONE) Py_RETURN_NONE;
     return Py_BuildValue("(iiiiIii(LLLL)NN)", f->kind, f->pc, f->thread, f->block, (unsigned)f->epoch, f->object, f->space,
                          (long long)f->value[0], (long long)f->value[1], (long long)f->value[2], (long long)f->value[3],
                          shape_object(f, 0), shape_object(f, 1));
 }
 
-static PyObject *counts_object(const launch *l) {
+PyObject *counts_object(const launch *l) {
     if (!l->counts) Py_RETURN_NONE;
     PyObject *const bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)l->kernel->count * (Py_ssize_t)sizeof(int64_t));
     int64_t running = 0;
@@ -262,46 +289,35 @@ static PyObject *launch_kernel(PyObject *module, PyObject *args) {
     launch l = {.signals = signals};
     double budget_s;
     int defer;
+    uint8_t *no_breakpoints = NULL;
     if (!PyArg_ParseTuple(args, "OOiy*y*(iii)(iii)idp", &engine_capsule, &kernel_capsule, &l.mode, &arrays, &scalars, &l.grid[0],
                           &l.grid[1], &l.grid[2], &l.block[0], &l.block[1], &l.block[2], &l.host_threads, &budget_s, &defer)) {
         return NULL;
     }
     PyObject *result = NULL;
-    tile *views = NULL;
-    reg *registers = NULL;
-    kernel *const k = PyCapsule_GetPointer(kernel_capsule, KERNEL);
+    const kernel *const k = kernel_of(kernel_capsule);
     engine_holder *const holder = PyCapsule_GetPointer(engine_capsule, ENGINE);
-    if (!k || !holder || !check_grid(&l)) goto done;
-    if (l.mode < 0 || l.mode >= MODE_COUNT || arrays.len != (Py_ssize_t)sizeof(packed_array) * k->pointers) {
-        PyErr_SetString(PyExc_ValueError, "no such mode, or arguments that are not the kernel's");
+    if (!k || !holder || !launch_take_grid(&l)) goto done;
+    if (l.mode < 0 || l.mode >= MODE_COUNT) {
+        PyErr_SetString(PyExc_ValueError, "no such mode");
         goto done;
     }
-    if (k->l1_bytes > INT32_MAX || k->l2_bytes > INT32_MAX) {
-        PyErr_SetString(PyExc_ValueError, "the kernel needs more L1 or L2 than any part has");
-        goto done;
-    }
-    l.kernel = k;
     l.defer = defer != 0;
-    l.blocks = l.grid[0] * l.grid[1] * l.grid[2];
-    l.block_threads = l.block[0] * l.block[1] * l.block[2];
     if (budget_s > 0 && budget_s < 1e9) l.deadline_ns = monotonic_ns() + (int64_t)(budget_s * 1e9);
-    views = PyMem_Calloc((size_t)k->pointers + 1, sizeof *views);
-    registers = PyMem_Calloc((size_t)k->scalars + 1, sizeof *registers);
     if (l.mode != MODE_FAST) l.counts = PyMem_Calloc((size_t)k->count + 2, sizeof *l.counts);
     if (l.mode == MODE_TIMED) l.traces = PyMem_Calloc((size_t)l.blocks * (size_t)l.block_threads, sizeof *l.traces);
-    if (!views || !registers || (l.mode != MODE_FAST && !l.counts) || (l.mode == MODE_TIMED && !l.traces)) {
+    if (l.mode == MODE_DEBUG) l.breakpoints = no_breakpoints = PyMem_Calloc((size_t)k->count + 2, 1);
+    if ((l.mode == MODE_DEBUG && !l.breakpoints) || (l.mode != MODE_FAST && !l.counts) || (l.mode == MODE_TIMED && !l.traces)) {
         PyErr_NoMemory();
         goto done;
     }
-    l.arrays = views;
-    l.registers = registers;
-    if (unpack_arrays(k, &arrays, views) && unpack_registers(k, &scalars, registers) && run(holder, &l)) result = result_object(&l);
+    if (launch_take_arguments(&l, k, &arrays, &scalars) && run(holder, &l)) result = result_object(&l);
 done:
     launch_clear(&l);
+    launch_drop_arguments(&l);
     PyMem_Free(l.counts);
     PyMem_Free(l.traces);
-    PyMem_Free(views);
-    PyMem_Free(registers);
+    PyMem_Free(no_breakpoints);
     PyBuffer_Release(&arrays);
     PyBuffer_Release(&scalars);
     return result;
@@ -315,6 +331,7 @@ static PyMethodDef methods[] = {
 };
 
 static int execute(PyObject *module) {
+    if (PyModule_AddFunctions(module, debug_methods) < 0) return -1;
     if (PyModule_AddIntConstant(module, "INTERFACE", INTERFACE) < 0) return -1;
     if (PyModule_AddIntConstant(module, "TABLE_VERSION", TABLE_VERSION) < 0) return -1;
     if (PyModule_AddIntConstant(module, "OPCODES", OPCODES) < 0) return -1;

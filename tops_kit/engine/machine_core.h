@@ -59,6 +59,7 @@
 #define LEAVE(next, state_) \
     do { \
         self->pc = (next); \
+        self->ticks = ticks; \
         self->state = (state_); \
         HOOK_LEAVE(self->pc); \
         return self->state; \
@@ -85,7 +86,7 @@ int MACHINE(thread *self) {
     reg *const r = self->r;
     tile *const t = self->t;
     vreg *const v = self->v;
-    int32_t ticks = POLL_JUMPS;
+    int32_t ticks = self->ticks;
     int kind;
     HOOK_ENTER(PC);
     DISPATCH;
