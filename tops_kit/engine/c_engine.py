@@ -17,6 +17,7 @@ from tops_kit.engine.result import EVENT, LaunchResult
 from tops_kit.isa.program import Program
 from tops_kit.isa.verify import verify
 
+_RAN = {0: "in order", 1: "in parallel", 3: "again"}
 INTERFACE = 1  # of the C module: as in launch_module.c
 
 
@@ -48,7 +49,7 @@ class CEngine:
         """Run a program; see launch.launch."""
         kernel = self.kernel(program)
         arrays, scalars = pack_arguments(program.parameters, arguments)
-        raw, prints, dropped, counts, traces, _ = self.module.launch(
+        raw, prints, dropped, counts, traces, ran = self.module.launch(
             self._engine,
             kernel,
             MODES.index(options.mode),
@@ -72,6 +73,7 @@ class CEngine:
             dropped,
             None if counts is None else np.frombuffer(counts, np.int64),
             None if traces is None else [np.frombuffer(events, EVENT) for events in traces],
+            ran=_RAN[ran],
         )
 
 

@@ -32,7 +32,8 @@ class LaunchResult:
     `output`: printed lines; `dropped_prints`: how many the limit of 1 MB a thread cut off. `counts` (all
     modes but fast): how often each instruction ran, all threads together. `events` (timed): per thread,
     in order, of type EVENT. `report` (timed): the timing report. `faults` (sanitized): what the sanitizer
-    found. `engine`: "c" or "oracle".
+    found. `engine`: "c" or "oracle". `ran`: "in order" on one host thread, "in parallel", or "again" in order
+    since two threads of the kernel had stored to the same place; results are the same.
     """
 
     mode: str
@@ -45,3 +46,4 @@ class LaunchResult:
     events: list[npt.NDArray[Any]] | None = None
     report: object | None = None
     faults: list[object] = field(default_factory=list)
+    ran: str = "in order"
