@@ -1,0 +1,77 @@
+"""Faults inside the oracle: what cannot be done raises a Trap, which becomes the launch's fault."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tops_kit.engine.tiles_twin import Tile, TileFault
+from tops_kit.engine.tiles_twin.tile import SPACE_L1, SPACE_NONE
+from tops_kit.isa.faults import BY_NAME
+
+SLOT, VIEW, BOUNDS, INDEX, SHAPE, DIVIDE, ASSERT, SPACE, TYPE, EVENT, BARRIER, TIMEOUT = (
+    BY_NAME[name].number
+    for name in (
+        "slot", "view", "bounds", "index", "shape", "divide", "assert", "space", "type", "event", "barrier",
+        "timeout",
+    )
+)  # fmt: skip
+
+Values = tuple[int, int, int, int]
+Shape = tuple[int, ...] | None
+
+
+class Trap(Exception):  # noqa: N818 - a fault of the kernel, not an error of the oracle
+    """What is wrong, in the numbers of outcome.Fault. `pc`: where it is not the instruction that runs."""
+
+    def __init__(
+        self,
+        kind: int,
+        view: Tile | None = None,
+        values: Sequence[int] = (),
+        shapes: tuple[Shape, Shape] = (None, None),
+        pc: int | None = None,
+    ) -> None:
+        super().__init__(f"fault {kind}")
+        self.kind = kind
+        self.object = view.object if view is not None and view.space != SPACE_NONE else -1
+        self.space = view.space if view is not None else SPACE_NONE
+        first, second, third, fourth = [*values, 0, 0, 0, 0][:4]
+        self.values: Values = (first, second, third, fourth)
+        self.shapes = shapes
+        self.pc = pc
+
+
+def shapes_trap(view: Tile, extents: Sequence[int]) -> Trap:
+    """The fault of extents that do not fit a view."""
+    return Trap(SHAPE, view, shapes=(tuple(view.n), tuple(extents)))
+
+
+def tiles_trap(fault: TileFault, views: Sequence[Tile | None], pc: int | None = None) -> Trap:
+    """The fault of a tile operation, with what can be told of it from its views: the written one first."""
+    kind = fault.number
+    d, a, b = [*views, None, None, None][:3]
+    concerned = _concerned(kind, (d, a, b)) or d or a
+    if kind == SHAPE:
+        return Trap(kind, concerned, shapes=(_extents(d), _extents(a)), pc=pc)
+    if kind == TYPE:
+        return Trap(kind, concerned, [-1 if x is None else x.dtype.code for x in (d, a, b)], pc=pc)
+    if kind == BOUNDS and concerned is not None:
+        for axis, extent in enumerate(concerned.n):
+            if (concerned.lo[axis], concerned.hi[axis]) != (0, extent):
+                return Trap(kind, concerned, (axis, concerned.lo[axis], concerned.hi[axis], extent), pc=pc)
+    return Trap(kind, concerned, pc=pc)
+
+
+def _concerned(kind: int, views: Sequence[Tile | None]) -> Tile | None:
+    for view in views:
+        if view is None:
+            continue
+        if kind == SPACE and view.space != SPACE_L1:
+            return view
+        if kind == BOUNDS and not view.inside:
+            return view
+    return None
+
+
+def _extents(view: Tile | None) -> Shape:
+    return None if view is None else tuple(view.n)
