@@ -35,7 +35,7 @@ def as_argument(value: Any) -> Any:
 
 @pytest.fixture
 def run(c_engine: CEngine) -> Launch:
-    """`run(program, *arguments, grid=1, block=1, **options)`: a launch on the C machine, arrays from numpy."""
+    """`run(program, *arguments, grid=1, block=1, **options)`: a launch on the C machine, arrays of numpy."""
 
     def run_program(
         program: Program,
