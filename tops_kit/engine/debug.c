@@ -47,7 +47,7 @@ static int64_t run_some(thread *t, const uint8_t *breakpoints, int64_t steps) {
     return steps - t->steps;
 }
 
-int debug_run(debug_launch *d, int32_t id, int64_t steps) {
+int debug_run(debug_launch *d, int32_t id, int64_t steps, bool skip) {
     thread *const t = &d->context[id].thread;
     if (steps < 1 || t->state == THREAD_ENDED || t->state == THREAD_FAULTED) return t->state;
     if (t->state == THREAD_READY) { /* else it goes on with its turn */
@@ -55,8 +55,8 @@ int debug_run(debug_launch *d, int32_t id, int64_t steps) {
         t->ticks = POLL_JUMPS;
     }
     const uint32_t control = tk_fp_begin();
-    int64_t done = run_some(t, d->none, 1);
-    if (t->state == THREAD_STEPPED && steps > 1) done += run_some(t, d->breakpoints, steps - 1);
+    int64_t done = skip ? run_some(t, d->none, 1) : 0;
+    if (!skip || (t->state == THREAD_STEPPED && steps > 1)) done += run_some(t, d->breakpoints, steps - done);
     tk_fp_end(control);
     d->steps_done[id] += done;
     return t->state;

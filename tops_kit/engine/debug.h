@@ -17,8 +17,8 @@ typedef struct {
 /* Every thread at its first instruction; `l` is copied. False: no memory. */
 bool debug_begin(debug_launch *d, const launch *l);
 void debug_end(debug_launch *d);
-/* Runs a thread for at most `steps` instructions, until a breakpoint (not that at its first instruction), a barrier, its end
-   or a fault. Gives its state. */
-int debug_run(debug_launch *d, int32_t id, int64_t steps);
+/* Runs a thread for at most `steps` instructions, until a breakpoint, a barrier, its end or a fault; `skip`: a breakpoint at
+   its first instruction is passed. Gives its state. */
+int debug_run(debug_launch *d, int32_t id, int64_t steps, bool skip);
 
 #endif

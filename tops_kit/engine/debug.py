@@ -96,12 +96,7 @@ class Stop:
     pc: int
 
 
-_REASONS = {
-    State.AT_BREAKPOINT: "breakpoint",
-    State.AFTER_BRK: "brk",
-    State.STEPPED: "steps",
-    State.FAULTED: "fault",
-}
+_REASONS = {State.AT_BREAKPOINT: "breakpoint", State.AFTER_BRK: "brk", State.FAULTED: "fault"}
 
 
 class DebugLaunch:
@@ -131,6 +126,9 @@ class DebugLaunch:
         arrays, scalars = pack_arguments(program.parameters, arguments)
         self._debug = self._c.debug_new(engine.kernel(program), arrays, scalars, self.grid, self.block, defer)
         self._turn = 0  # the thread whose turn it is
+        self._shown: set[int] = (
+            set()
+        )  # threads whose stop was reported: a breakpoint there does not count again
 
     # --- running ---
 
@@ -144,14 +142,21 @@ class DebugLaunch:
         """Run one thread for at most so many instructions: it stops before, at a breakpoint, barrier, end
         or fault."""
         state = self.status(thread).state
+        self._shown.add(thread)
         while steps > 0 and state in _RUNNABLE:
-            before = self.status(thread).steps
-            number, done = self._c.debug_run(self._debug, thread, min(steps, _CHUNK_STEPS))
-            state = State(number)
-            steps -= done - before
+            state, done = self._run(thread, min(steps, _CHUNK_STEPS))
+            steps -= done
             if state not in (State.STEPPED, State.READY):
                 break
+        self._shown.add(thread)
         return state
+
+    def _run(self, thread: int, steps: int) -> tuple[State, int]:
+        """Some steps of a thread; how many were done."""
+        before = self.status(thread).steps
+        state, done = self._c.debug_run(self._debug, thread, steps, thread in self._shown)
+        self._shown.discard(thread)
+        return State(state), done - before
 
     def resume(self, steps: int | None = None) -> Stop:
         """Run in the engine's order until a breakpoint, a fault, the end, or (all threads together) so
@@ -163,23 +168,25 @@ class DebugLaunch:
         left = steps
         faulted = self._faulted()
         if faulted is not None:
-            return Stop("fault", faulted, self.status(faulted).pc)
+            return self._stop("fault", faulted)
         while True:
             thread = self._next()
             if thread is None:
                 return Stop("end", -1, -1)
             chunk = _CHUNK_STEPS if left is None else min(left, _CHUNK_STEPS)
             if chunk == 0:
-                return Stop("steps", thread, self.status(thread).pc)
-            before = self.status(thread).steps
-            number, done = self._c.debug_run(self._debug, thread, chunk)
-            state = State(number)
+                return self._stop("steps", thread)
+            state, done = self._run(thread, chunk)
             if left is not None:
-                left -= done - before
-            if state in (State.AT_BREAKPOINT, State.AFTER_BRK, State.FAULTED):
-                return Stop(_REASONS[state], thread, self.status(thread).pc)
+                left -= done
+            if state in _REASONS:
+                return self._stop(_REASONS[state], thread)
             if state is State.READY:  # its slice is used up
                 self._turn = thread + 1
+
+    def _stop(self, reason: str, thread: int) -> Stop:
+        self._shown.add(thread)
+        return Stop(reason, thread, self.status(thread).pc)
 
     def _faulted(self) -> int | None:
         states = (self.status(thread).state for thread in range(self.threads))

@@ -65,17 +65,17 @@ static debug_launch *debug_of(PyObject *capsule, int id, thread **t) {
     return &h->debug;
 }
 
-PyDoc_STRVAR(run_doc, "debug_run(debug, thread, steps) -> (state, steps done in all)");
+PyDoc_STRVAR(run_doc, "debug_run(debug, thread, steps, skip) -> (state, steps done in all)\n\nskip: pass a breakpoint where it stands");
 static PyObject *run_thread(PyObject *module, PyObject *args) {
     (void)module;
     PyObject *capsule;
-    int id;
+    int id, skip;
     long long steps;
     thread *t;
-    if (!PyArg_ParseTuple(args, "OiL", &capsule, &id, &steps)) return NULL;
+    if (!PyArg_ParseTuple(args, "OiLp", &capsule, &id, &steps, &skip)) return NULL;
     debug_launch *const d = debug_of(capsule, id, &t);
     if (!d) return NULL;
-    const int state = debug_run(d, id, steps);
+    const int state = debug_run(d, id, steps, skip != 0);
     return Py_BuildValue("(iL)", state, (long long)d->steps_done[id]);
 }
 

@@ -102,6 +102,9 @@ poll: /* before the instruction at ip */
 faulted:
     self->fault.kind = kind;
     fault_place(self, PC);
-    LEAVE(PC + 1, THREAD_FAULTED);
+    HOOK_LEAVE(PC + 1);
+    self->pc = PC;
+    self->state = THREAD_FAULTED;
+    return THREAD_FAULTED;
     HOOK_STOPPED_LABEL
 }
