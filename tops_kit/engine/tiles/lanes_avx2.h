@@ -1,0 +1,119 @@
+/* Lanes of AVX2, FMA and F16C: see lanes_generic.h. */
+#ifndef TOPS_TILES_LANES_H
+#define TOPS_TILES_LANES_H
+#include "elements.h"
+#include <immintrin.h>
+#include <math.h>
+
+#define PATH_NAME "avx2"
+#define LANES 8
+
+typedef float vf __attribute__((vector_size(32)));
+typedef int32_t vi __attribute__((vector_size(32)));
+typedef uint32_t vu __attribute__((vector_size(32)));
+typedef vi vm;
+
+static inline vf f_set(float x) { return _mm256_set1_ps(x); }
+static inline vi i_set(int32_t x) { return (vi)_mm256_set1_epi32(x); }
+static inline vf f_load(const void *p) { return _mm256_loadu_ps(p); }
+static inline vi i_load(const void *p) { return (vi)_mm256_loadu_si256(p); }
+static inline void f_store(void *p, vf v) { _mm256_storeu_ps(p, v); }
+static inline void i_store(void *p, vi v) { _mm256_storeu_si256(p, (__m256i)v); }
+
+static inline __m256i m_head(int64_t n) { /* ones in the first n lanes */
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+static inline vf f_load_n(const void *p, int64_t n) { return _mm256_maskload_ps(p, m_head(n)); }
+static inline vi i_load_n(const void *p, int64_t n) { return (vi)_mm256_maskload_epi32(p, m_head(n)); }
+static inline void f_store_n(void *p, vf v, int64_t n) { _mm256_maskstore_ps(p, m_head(n), v); }
+static inline void i_store_n(void *p, vi v, int64_t n) { _mm256_maskstore_epi32(p, m_head(n), (__m256i)v); }
+
+static inline vm m_lt(vf a, vf b) { return (vm)_mm256_cmp_ps(a, b, _CMP_LT_OQ); }
+static inline vm m_le(vf a, vf b) { return (vm)_mm256_cmp_ps(a, b, _CMP_LE_OQ); }
+static inline vm m_eq(vf a, vf b) { return (vm)_mm256_cmp_ps(a, b, _CMP_EQ_OQ); }
+static inline vm m_ne(vf a, vf b) { return (vm)_mm256_cmp_ps(a, b, _CMP_NEQ_UQ); }
+static inline vm m_nan(vf a) { return (vm)_mm256_cmp_ps(a, a, _CMP_UNORD_Q); }
+static inline vm m_nan2(vf a, vf b) { return (vm)_mm256_cmp_ps(a, b, _CMP_UNORD_Q); }
+static inline vm m_ilt(vi a, vi b) { return (vm)(a < b); }
+static inline vm m_ile(vi a, vi b) { return (vm)(a <= b); }
+static inline vm m_ieq(vi a, vi b) { return (vm)(a == b); }
+static inline vm m_ine(vi a, vi b) { return (vm)(a != b); }
+static inline vm m_or(vm a, vm b) { return a | b; }
+static inline vm m_and(vm a, vm b) { return a & b; }
+static inline vm m_none(void) { return i_set(0); }
+static inline int m_any(vm m) { return _mm256_movemask_ps((__m256)m) != 0; }
+static inline int m_first(vm m) { return __builtin_ctz((unsigned)_mm256_movemask_ps((__m256)m)); }
+
+static inline vf f_sel(vm m, vf a, vf b) { return _mm256_blendv_ps(b, a, (__m256)m); }
+static inline vi i_sel(vm m, vi a, vi b) { return (vi)_mm256_blendv_epi8((__m256i)b, (__m256i)a, (__m256i)m); }
+
+static inline vf f_lesser(vf a, vf b) { return _mm256_min_ps(a, b); }
+static inline vf f_greater(vf a, vf b) { return _mm256_max_ps(a, b); }
+
+static inline vf f_from_i(vi a) { return _mm256_cvtepi32_ps((__m256i)a); }
+static inline vi i_from_f(vf a) { return (vi)_mm256_cvttps_epi32(a); }
+static inline vf f_sqrt(vf a) { return _mm256_sqrt_ps(a); }
+static inline vf f_floor(vf a) { return _mm256_floor_ps(a); }
+static inline vf f_ceil(vf a) { return _mm256_ceil_ps(a); }
+static inline vf f_fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
+
+static inline vf f_scale(vf p, vi n) {
+    vi half = n >> 1;
+    return p * (vf)((half + 127) << 23) * (vf)((n - half + 127) << 23);
+}
+
+static inline vf f_down(vf v, int h) {
+    return h == 4 ? _mm256_permute2f128_ps(v, v, 1) : h == 2 ? _mm256_permute_ps(v, 0x4E) : _mm256_permute_ps(v, 0xB1);
+}
+static inline vi i_down(vi v, int h) { return (vi)f_down((vf)v, h); }
+
+#define BLOCK 8
+static inline void transpose_block(uint8_t *d, int64_t ldd, const uint8_t *a, int64_t lda) {
+    __m256 r[8], s[8];
+    for (int i = 0; i < 8; i++) r[i] = _mm256_loadu_ps((const float *)(a + i * lda));
+    for (int i = 0; i < 8; i += 2) { /* pairs of rows, then of pairs, then of halves */
+        s[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
+        s[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
+    }
+    for (int i = 0; i < 8; i += 4) {
+        r[i] = _mm256_shuffle_ps(s[i], s[i + 2], 0x44);
+        r[i + 1] = _mm256_shuffle_ps(s[i], s[i + 2], 0xEE);
+        r[i + 2] = _mm256_shuffle_ps(s[i + 1], s[i + 3], 0x44);
+        r[i + 3] = _mm256_shuffle_ps(s[i + 1], s[i + 3], 0xEE);
+    }
+    for (int i = 0; i < 4; i++) {
+        _mm256_storeu_ps((float *)(d + i * ldd), _mm256_permute2f128_ps(r[i], r[i + 4], 0x20));
+        _mm256_storeu_ps((float *)(d + (i + 4) * ldd), _mm256_permute2f128_ps(r[i], r[i + 4], 0x31));
+    }
+}
+
+static inline vf f_load_f16(const void *p) { return _mm256_cvtph_ps(_mm_loadu_si128(p)); }
+static inline void f_store_f16(void *p, vf v) { _mm_storeu_si128(p, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT)); }
+static inline vf f_load_bf16(const void *p) {
+    return (vf)_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(p)), 16);
+}
+static inline void i_store_16(void *p, vi v) {
+    __m256i low = _mm256_and_si256((__m256i)v, _mm256_set1_epi32(0xFFFF));
+    __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(low, low), 0x08);
+    _mm_storeu_si128(p, _mm256_castsi256_si128(packed));
+}
+static inline void f_store_bf16(void *p, vf v) {
+    vu u = (vu)v, rounded = (u + 0x7FFF + (u >> 16 & 1)) >> 16;
+    i_store_16(p, i_sel(m_nan(v), (vi)(u >> 16 | 0x40), (vi)rounded));
+}
+static inline vi i_load_i8(const void *p) { return (vi)_mm256_cvtepi8_epi32(_mm_loadl_epi64(p)); }
+static inline vi i_load_u8(const void *p) { return (vi)_mm256_cvtepu8_epi32(_mm_loadl_epi64(p)); }
+static inline vi i_load_i16(const void *p) { return (vi)_mm256_cvtepi16_epi32(_mm_loadu_si128(p)); }
+static inline void i_store_8(void *p, vi v) {
+    const __m256i take = _mm256_setr_epi8(0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, 0, 4, 8, 12, -1, -1, -1,
+                                          -1, -1, -1, -1, -1, -1, -1, -1, -1);
+    __m256i bytes = _mm256_shuffle_epi8((__m256i)v, take);
+    _mm_storel_epi64(p, _mm_unpacklo_epi32(_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1)));
+}
+static inline vm m_load_bool(const void *p) { return (vm)(i_load_u8(p) != 0); }
+static inline void m_store_bool(void *p, vm m) { i_store_8(p, m & 1); }
+
+/* In each lane the sum of the products of two pairs of 16-bit integers. */
+#define HAS_PAIRS
+static inline vi i_pairs(vi a, vi b) { return (vi)_mm256_madd_epi16((__m256i)a, (__m256i)b); }
+#endif
