@@ -84,7 +84,9 @@ def candidates(
 
 def taken(path: Path) -> UserError:
     """The error for an output that exists and must not be overwritten."""
-    return UserError(f"'{path}' exists: use -f to overwrite it, or another name with -o")
+    from tops_kit.session import in_use
+
+    return in_use.taken(path, "use -f to overwrite it, or another name with -o")
 
 
 def output_path(

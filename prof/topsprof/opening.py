@@ -17,6 +17,7 @@ from typing import Final
 
 from tops_kit.errors import SessionError, UserError
 from tops_kit.session import Session
+from tops_kit.session.in_use import use_of
 from topsprof import terminal
 from topsprof.digests import Digests
 from topsprof.naming import SESSION_SUFFIX
@@ -36,7 +37,11 @@ def open_session(text: str) -> Session:
     """
     for path in (Path(text), Path(text.rstrip("/") + SESSION_SUFFIX)):
         if (path / "session.json").exists() or (path.suffix == SESSION_SUFFIX and path.is_dir()):
-            return Session.open(path, recover=_recover)
+            session = Session.open(path, recover=_recover)
+            use = use_of(path)
+            if use is not None and use.recorded:
+                terminal.note(f"{path} {use}: this is what it holds by now")
+            return session
     if text.endswith(SESSION_SUFFIX) and not Path(text).exists():
         raise UserError(f"{text} does not exist; give a session, or a trace file of another tool")
     path = _cached(text)

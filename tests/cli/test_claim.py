@@ -90,6 +90,6 @@ def test_an_import_does_not_overwrite_a_session_being_recorded(cli: Any, read_li
     assert read_line(run) == "ready"
     cli.script('{"traceEvents": [{"ph": "X", "name": "b", "ts": 1, "dur": 1, "pid": 1, "tid": 1}]}', "t.json")
     done = cli("import", "t.json", "-o", "a", "-f")
-    assert done.returncode == 2 and "being written" in done.stderr
+    assert done.returncode == 2 and "still being recorded" in done.stderr
     assert run.communicate(b"\n", timeout=60) and run.returncode == 0
     assert cli.names("a.topsprof") == ["kept"]

@@ -15,9 +15,20 @@ import topsprof_start
 import tops_kit
 from tops_kit import own_path, own_process
 
-NAMES = ("argparse", "json", "re", "typing", "subprocess", "pathlib", "struct", "numpy", "pyarrow", "tops_kit")
+NAMES = (
+    "argparse",
+    "json",
+    "re",
+    "typing",
+    "subprocess",
+    "pathlib",
+    "struct",
+    "numpy",
+    "pyarrow",
+    "tops_kit",
+)
 COMMAND = "import sys; sys.path.pop(0); from topsprof_start import main; sys.exit(main())"
-"""What the installed script does; a script's own folder is not on its path when it is `-c`."""
+"""What the installed script does; `-c` puts the working folder on the path, a script does not."""
 SAYS = "import json, os, sys; print(json.FOREIGN, os.environ['PYTHONPATH'].split(os.pathsep)[1:])"
 
 

@@ -381,7 +381,7 @@ def test_the_process_is_ready_closes_on_request_and_leaves_only_the_session(
 
 
 def test_problems_at_the_start_are_one_line(recording: Path) -> None:
-    with start(recording), pytest.raises(SessionError, match=r"exists|being written"):
+    with start(recording), pytest.raises(SessionError, match=r"exists|being recorded"):
         start(recording)
     with pytest.raises(SessionError, match="exists"):
         start(recording)

@@ -276,7 +276,7 @@ def test_recovery_says_what_it_did_and_then_has_nothing_to_do(
 
 def test_a_session_that_is_being_recorded_is_not_recovered(recording: Path) -> None:
     made = new_collector(recording)
-    with pytest.raises(SessionError, match="being written"):
+    with pytest.raises(SessionError, match="nothing to recover"):
         recover(recording)
     finishing.finish(made, "complete")
 

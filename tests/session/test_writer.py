@@ -124,7 +124,7 @@ def test_one_writer_at_a_time(tmp_path: Path) -> None:
     with SessionWriter.create(path) as out:
         assert Session.open(path).live
         for act in (lambda: SessionWriter.create(path, overwrite=True), lambda: SessionWriter.resume(path)):
-            with pytest.raises(SessionError, match="being written by another process") as error:
+            with pytest.raises(SessionError, match="is being written by process") as error:
                 act()
             assert "\n" not in str(error.value)
         code = f"from tops_kit.session import SessionWriter; SessionWriter.resume({str(path)!r})"

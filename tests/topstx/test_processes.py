@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 import pytest
@@ -231,3 +232,15 @@ def test_daemon_threads_at_exit(program: Any) -> None:
             time.sleep(0.02)
         """, policy=1, ring_max_records=1024)  # fmt: skip
     assert len(program.read().processes) == 3
+
+
+@pytest.mark.parametrize("owner", [65534, 0])
+def test_a_session_of_another_user_is_left_alone(program: Any, owner: int) -> None:
+    """Its collector could not read our rings: they would fill, and we would wait for ever (under sudo)."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to give the session to another user")
+    os.chown(program.create() / "control", owner, -1)
+    recording = program("import topstx; topstx.mark('x'); print(topstx.is_recording())")
+    assert program.stdout == f"{owner == 0}\n"
+    assert len(recording.processes) == (owner == 0)
+    assert program.reader.get_control(program.folder)["lost_processes"] == (owner != 0)

@@ -21,6 +21,9 @@ from tops_kit.collect.journal import Part
 from tops_kit.collect.writing import journal_of
 from tops_kit.errors import SessionError, UserError
 from tops_kit.session import Ledger, Session, SessionWriter
+from tops_kit.session.in_use import use_of
+from tops_kit.session.lock import locked
+from tops_kit.session.manifest import WRITER_LOCK
 
 _RECOVERED = "repaired:recovered"
 _OWN_STREAMS = ("process:", "collector")
@@ -42,6 +45,9 @@ def recover(folder: str | Path) -> list[str]:
         return []
     if not (folder / "session.json").exists():
         raise SessionError(f"{folder} was never recorded to (it has no session.json); delete it")
+    use = use_of(folder)
+    if use is not None and locked(folder / WRITER_LOCK):
+        raise SessionError(f"'{folder}' {use}, so there is nothing to recover: {use.way_out}")
     writer = SessionWriter.resume(folder)
     if Session.open(folder).info["status"] != "recording":
         # It was closed; only its files were not removed any more.

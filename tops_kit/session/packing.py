@@ -21,6 +21,7 @@ from tops_kit.errors import SessionError
 from tops_kit.session import columns as cols
 from tops_kit.session.compaction import prepare
 from tops_kit.session.files import fsync_path, remove_folder, reported, write_json
+from tops_kit.session.in_use import taken
 from tops_kit.session.lanes import apply_order, lane_order
 from tops_kit.session.manifest import MANIFEST, SUFFIX, check_manifest
 from tops_kit.session.reader import Session
@@ -30,6 +31,7 @@ from tops_kit.session.segment import SEGMENTS, Segment, SegmentData
 from tops_kit.session.segment_writing import write_segment
 
 PACK_SUFFIX = ".topspack"
+_OVERWRITE = "use another name, or overwrite it (--force-overwrite)"
 _MEMBER = re.compile(r"([a-z_]+)-(\d{1,9})\.parquet")
 _LARGEST_MANIFEST = 64 << 20
 _LARGEST_DECODED = 4 << 30
@@ -49,7 +51,7 @@ def pack(path: str | Path, out: str | Path | None = None, *, overwrite: bool = F
         else session.path.with_name(session.path.name.removesuffix(SUFFIX) + PACK_SUFFIX)
     )
     if target.exists() and not overwrite:
-        raise SessionError(f"{target} exists; choose another name, or overwrite it (--force-overwrite)")
+        raise taken(target, _OVERWRITE)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
         with reported("write", target):
@@ -58,15 +60,21 @@ def pack(path: str | Path, out: str | Path | None = None, *, overwrite: bool = F
                     for number, rows in enumerate(session.stream(table, _packed_rows)):
                         with file.open(f"{table.name}-{number}.parquet", "w", force_zip64=True) as member:
                             _write_parquet(member, table, rows)
-                file.writestr(
-                    MANIFEST,
-                    json.dumps(session.info | {"ledger": session.ledger.to_json()}, ensure_ascii=False),
-                )
+                file.writestr(MANIFEST, json.dumps(_manifest(session), ensure_ascii=False))
             fsync_path(temporary)
             temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
     return target
+
+
+def _manifest(session: Session) -> dict[str, Any]:
+    """That of the packed session. One that is still being recorded is what it is now, for good."""
+    ledger, status = session.ledger, session.info["status"]
+    if status == "recording":
+        status = "stopped"
+        ledger.count("pack", "clipped:still_recording", 1, "later records are not in the packed session")
+    return session.info | {"status": status, "ledger": ledger.to_json()}
 
 
 def _packed_rows(segment: Segment) -> pa.Table:
@@ -121,7 +129,7 @@ def unpack(file: str | Path, out: str | Path | None = None, *, overwrite: bool =
         else file.with_name(file.name.removesuffix(PACK_SUFFIX) + SUFFIX)
     )
     if target.exists() and not overwrite:
-        raise SessionError(f"{target} exists; choose another name, or overwrite it (--force-overwrite)")
+        raise taken(target, _OVERWRITE)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     with reported("read", file):
         if not file.is_file():

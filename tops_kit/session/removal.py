@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 from tops_kit.errors import SessionError
+from tops_kit.session.in_use import occupied
 from tops_kit.session.lock import CLAIM_LOCK, FolderLock, is_running
 from tops_kit.session.manifest import CONTROL, MANIFEST, WRITER_LOCK
 
@@ -41,7 +42,8 @@ def set_session_aside(path: Path) -> Path | None:
     claim, writer = FolderLock(path / CLAIM_LOCK), FolderLock(path / WRITER_LOCK)
     try:
         if not claim.acquire() or not writer.acquire():
-            raise SessionError(f"'{path}' is being written by another process: use another name with -o")
+            claim.release()
+            raise occupied(path)
         writer.release()  # who wants to write it by now, still finds the claim
         _remove_forgotten(path)
         return claim.set_folder_aside()

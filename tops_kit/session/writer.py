@@ -13,6 +13,7 @@ from tops_kit.errors import SessionError
 from tops_kit.session import columns as cols
 from tops_kit.session.compaction import prepare
 from tops_kit.session.files import fsync_path, reported, write_json
+from tops_kit.session.in_use import occupied, taken
 from tops_kit.session.ledger import Ledger
 from tops_kit.session.lock import FolderLock
 from tops_kit.session.manifest import MANIFEST, STATUSES, WRITER_LOCK, new_manifest, read_manifest
@@ -259,7 +260,7 @@ def _make_way(path: Path, overwrite: bool) -> None:
         raise SessionError(f"{path} exists and is not a session; choose another name")
     if (path / MANIFEST).exists():
         if not overwrite:
-            raise SessionError(f"{path} exists; choose another name, or overwrite it (--force-overwrite)")
+            raise taken(path, "use another name, or overwrite it (--force-overwrite)")
         _writer_lock(path).remove_folder()
         return
     found = {entry.name for entry in path.iterdir()}
@@ -270,11 +271,7 @@ def _make_way(path: Path, overwrite: bool) -> None:
 def _writer_lock(path: Path) -> FolderLock:
     lock = FolderLock(path / WRITER_LOCK)
     if not lock.acquire():
-        holder = lock.holder()
-        raise SessionError(
-            f"{path} is being written by another process{f' ({holder})' if holder else ''}; "
-            "wait for it to end or choose another name"
-        )
+        raise occupied(path)
     return lock
 
 

@@ -112,6 +112,7 @@ def _made(path: Path) -> Claim | None:
 
 def _made_again(path: Path) -> Claim:
     """Make the folder in place of an old session. Raises UserError."""
+    from tops_kit.session.in_use import occupied
     from tops_kit.session.removal import set_session_aside
 
     old: Path | None = None
@@ -121,6 +122,6 @@ def _made_again(path: Path) -> Claim:
     if claim is None:
         if old is not None:
             shutil.rmtree(old, ignore_errors=True)
-        raise UserError(f"'{path}' is being recorded by another process: use another name with -o")
+        raise occupied(path)
     claim.replaced = old
     return claim

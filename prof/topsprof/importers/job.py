@@ -17,6 +17,7 @@ import pyarrow as pa
 from tops_kit.errors import TraceError, UserError
 from tops_kit.session import Ledger, SessionWriter
 from tops_kit.session.ledger import LedgerEntry
+from topsprof import naming
 from topsprof.importers import registry
 from topsprof.importers.base import ImportOptions, ProcessIds, Source
 from topsprof.importers.chrome_meta import integer
@@ -60,7 +61,7 @@ def import_files(files: Sequence[Path], target: Path, job: JobOptions) -> Ledger
     can't be written.
     """
     if target.exists() and not job.overwrite:
-        raise UserError(f"'{target}' exists: use -f to overwrite it, or another name with -o")
+        raise naming.taken(target)
     with beside(target, job.overwrite) as folder:
         writer = SessionWriter.create(
             folder,
