@@ -18,6 +18,7 @@ from tops_kit.topscc.tree import Constant, Value
 
 _BITWISE = ("and", "or", "xor")
 _SHIFTS = ("shl", "shr")
+_OPPOSITE = {"lt": "ge", "ge": "lt", "le": "gt", "gt": "le", "eq": "ne", "ne": "eq"}
 _ANY_TYPE = ("neg", "abs")  # unary functions that ints have too
 _SIGNS = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%",
@@ -40,7 +41,7 @@ class ArithmeticBuilder(ViewBuilder):
             if folded is not None:
                 return folded
         if name == "not":
-            return self._elementwise("lnot", [self.truth(a, where)], BOOL_KIND, where)
+            return self._opposite(self._typed(self.truth(a, where), where), where)
         if name == "invert":
             return self._invert(a, where)
         if name not in UNARY_FUNCTIONS:
@@ -61,10 +62,21 @@ class ArithmeticBuilder(ViewBuilder):
         if dtype.is_float:
             raise self._error("~ of floats", where, "~ is for ints and bools")
         if noun == "scalar" and dtype == BOOL:
-            return self._elementwise("lnot", operands, BOOL_KIND, where)
+            return self._opposite(operands[0], where)
         if noun == "vector":
             return self.binary("xor", operands[0], -1 if dtype.kind == "i" else 255, where)
         return self._by_elements("not", noun, dtype, operands, where)
+
+    def _opposite(self, truth: Value, where: Where) -> Value:
+        """The other truth value; a comparison of integers becomes the opposite comparison."""
+        node = self._definitions.get(truth)
+        if isinstance(node, tree.Elementwise):
+            opposite = _OPPOSITE.get(node.name)
+            if opposite and (node.operands[0].kind == I32_KIND or node.name in ("eq", "ne")):
+                return self._elementwise(opposite, node.operands, BOOL_KIND, where)
+            if node.name == "lnot":
+                return node.operands[0]
+        return self._elementwise("lnot", [truth], BOOL_KIND, where)
 
     def binary(self, name: str, a: Operand, b: Operand, where: Where) -> Operand:
         """add sub mul div floordiv mod min max, and on ints and bools and or xor shl shr (shifts: ints)."""

@@ -90,14 +90,20 @@ class ThreadBuilder(TransferBuilder):
         """Cycles of this thread since its start."""
         return self._give(tree.Clock(where, self._new(I32_KIND)))
 
-    def print_(self, parts: Sequence[str | Operand], where: Where) -> None:
-        """One line of output: texts as they are, scalars and tiles (or views of L1) as values."""
+    def print_(self, parts: Sequence[str | Operand | tuple[Operand, str]], where: Where) -> None:
+        """One line of output: texts as they are, scalars and tiles (or views of L1) as values.
+
+        A pair is a value and its format specification, as in Python's `{value:.3f}`.
+        """
         text: list[str] = []
         values: list[Value] = []
         for part in parts:
             if isinstance(part, str):
                 text.append(part.replace("{", "{{").replace("}", "}}"))
                 continue
+            specification = ""
+            if isinstance(part, tuple):
+                part, specification = part
             if isinstance(part, Value):
                 usable = self._usable(part, where)
                 assert isinstance(usable, Value)
@@ -105,11 +111,17 @@ class ThreadBuilder(TransferBuilder):
                     raise self._error(
                         f"{kind_name(usable.kind)} can't be printed", where, "store it, print the tile"
                     )
-                text.append("{}")
+                text.append(f"{{:{specification}}}" if specification else "{}")
                 values.append(usable)
             else:
-                text.append(str(part))
+                text.append(self._formatted(part, specification, where))
         self._emit(tree.Print(where, "".join(text), tuple(values)))
+
+    def _formatted(self, number: int | float | bool, specification: str, where: Where) -> str:
+        try:
+            return format(number, specification)
+        except ValueError as reason:
+            raise self._error(f"{number!r}: {reason}", where) from None
 
     def breakpoint_(self, where: Where) -> None:
         """Stop here under a debugger."""

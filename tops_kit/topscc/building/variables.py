@@ -20,9 +20,10 @@ class VariableBuilder(TileBuilder):
     def declare(self, name: str, value: Operand, where: Where) -> Variable:
         """A new variable with its first value: scalars, tiles, views, vectors, events. Its kind stays.
 
-        A view of memory makes the variable another name for that memory.
+        A view of memory makes the variable another name for that memory; a part of a tile is a value, and so is
+        an element of L1 or L2.
         """
-        first = self._typed(value, where)
+        first = self._value_of(self._typed(value, where), where)
         self._whole(first, where)
         variable = Variable(next(self._variable_numbers), name, first.kind, where)
         self._set(variable, first, where, first=True)
@@ -30,7 +31,7 @@ class VariableBuilder(TileBuilder):
 
     def assign(self, variable: Variable, value: Operand, where: Where) -> None:
         """A new value. Tiles: extents known at the declaration must be the same, others at most its bound."""
-        new = self._for(variable, value, where)
+        new = self._for(variable, self._value_of(self._typed(value, where), where), where)
         self._whole(new, where)
         self._check_loops(variable)
         self._set(variable, new, where, first=False)
@@ -81,6 +82,26 @@ class VariableBuilder(TileBuilder):
         if isinstance(declared, TileKind) and isinstance(kind, TileKind | ViewKind):
             return TileKind(declared.dtype, kind.shape)
         return kind
+
+    def _value_of(self, value: Value, where: Where) -> Value:
+        """What a variable holds of a view: parts of tiles are copied, elements are read."""
+        if isinstance(value.kind, ViewKind) and not value.kind.outside:
+            if value.kind.rank == 0 and value.kind.space != "L3":
+                usable = self._usable(value, where)
+                assert isinstance(usable, Value)
+                return usable
+            if self._of_tile(value):
+                return self.copy_tile(value, where)
+        return value
+
+    def _of_tile(self, view: Value) -> bool:
+        """Whether a view is part of a tile, rather than of memory."""
+        node = self._definitions.get(view)
+        while isinstance(node, tree.Index | tree.Permute | tree.Reshape):
+            if isinstance(node.base.kind, TileKind):
+                return True
+            node = self._definitions.get(node.base)
+        return False
 
     def _whole(self, value: Value, where: Where) -> None:
         kind = value.kind
