@@ -1,4 +1,4 @@
-"""What pyproject.toml can't state of the build: the engine's C is generated first, and compiled on all cores."""
+"""What pyproject.toml can't state of the build: the engine's C is generated, and compiled on all cores."""
 
 import os
 import subprocess
