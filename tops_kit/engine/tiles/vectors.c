@@ -46,7 +46,7 @@ typedef struct {
     _Alignas(64) reg x[VECTOR_BYTES]; /* room for the lanes of a byte each */
 } wide;
 
-static const void *widened(const vreg *a, int dtype, wide *w) {
+static __attribute__((noinline)) const void *widened(const vreg *a, int dtype, wide *w) {
     if (tk_size[dtype] == 4) return a->b;
     fetch(w->x, a->b, tk_size[dtype], lanes_of(dtype), dtype);
     return w->x;

@@ -16,6 +16,7 @@ from tops_kit.isa.dtypes import DType
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]
 Array = npt.NDArray[Any]
+Operand = Array | np.float32
 
 CANONICAL_NAN = np.uint32(0x7FC00000).view(np.float32)
 # how the elements of a type lie in numpy: floats of 16 bits as their bits, bool as its byte
@@ -28,25 +29,25 @@ RAW = {
 }  # fmt: skip
 
 
-def canonical(x: Floats) -> Floats:
+def canonical(x: Array) -> Floats:
     """`x` with every NaN replaced by the one that arithmetic gives."""
-    return np.where(np.isnan(x), CANONICAL_NAN, x)
+    return np.asarray(np.where(np.isnan(x), CANONICAL_NAN, x), np.float32)
 
 
 def f16_to_f32(bits: Array) -> Floats:
     """The values of f16 bits (uint16)."""
-    half = np.asarray(bits, np.uint32)
+    half = np.atleast_1d(np.asarray(bits, np.uint32))
     sign, rest, payload = (half & 0x8000) << 16, half & 0x7FFF, half & 0x3FF
     normal = (rest << 13) + np.uint32(112 << 23)
     subnormal = (rest.astype(np.float32) * np.float32(2.0**-24)).view(np.uint32)
     special = np.where(payload != 0, 0x7FC00000 | payload << 13, 0x7F800000)
     out = np.where(rest >= 0x7C00, special, np.where(rest < 0x400, subnormal, normal))
-    return (sign | out).astype(np.uint32).view(np.float32)
+    return (sign | out).astype(np.uint32).view(np.float32).reshape(np.shape(bits))
 
 
 def f32_to_f16(x: Array) -> npt.NDArray[np.uint16]:
     """The bits of the nearest f16, ties to even."""
-    bits = np.asarray(x, np.float32).view(np.uint32)
+    bits = _bits(x)
     sign, rest = bits >> 16 & 0x8000, bits & 0x7FFFFFFF
     nan = 0x7E00 | rest >> 13 & 0x3FF
     # adding 0.5 puts the unit of subnormals, 2**-24, in the last place, and rounds
@@ -56,46 +57,52 @@ def f32_to_f16(x: Array) -> npt.NDArray[np.uint16]:
     out = np.where(rest < 0x38800000, subnormal, normal)
     out = np.where(rest >= 0x477FF000, 0x7C00, out)  # from half way above 65504
     out = np.where(rest > 0x7F800000, nan, out)
-    return (sign | out).astype(np.uint16)
+    return (sign | out).astype(np.uint16).reshape(np.shape(x))
 
 
 def bf16_to_f32(bits: Array) -> Floats:
     """The values of bf16 bits (uint16)."""
-    return (np.asarray(bits, np.uint32) << 16).view(np.float32)
+    wide = np.atleast_1d(np.asarray(bits, np.uint32)) << 16
+    return wide.view(np.float32).reshape(np.shape(bits))
 
 
 def f32_to_bf16(x: Array) -> npt.NDArray[np.uint16]:
     """The bits of the nearest bf16, ties to even."""
-    bits = np.asarray(x, np.float32).view(np.uint32)
+    bits = _bits(x)
     nan = bits >> 16 | 0x40
     rounded = (bits.astype(np.uint64) + 0x7FFF + (bits >> 16 & 1)) >> 16
-    return np.where(bits & 0x7FFFFFFF > 0x7F800000, nan, rounded).astype(np.uint16)
+    out = np.where(bits & 0x7FFFFFFF > 0x7F800000, nan, rounded)
+    return out.astype(np.uint16).reshape(np.shape(x))
+
+
+def _bits(x: Array) -> npt.NDArray[np.uint32]:
+    return np.atleast_1d(np.asarray(x, np.float32)).view(np.uint32)
 
 
 def widen(raw: Array, dtype: DType) -> Array:
     """A copy of raw elements as scalar registers have them: float32 for floats, int32 for the rest."""
     if dtype.name == "f32":
-        return np.array(raw).view(np.float32)
+        return np.array(raw, np.uint32).view(np.float32)
     if dtype.name == "f16":
         return f16_to_f32(raw)
     if dtype.name == "bf16":
         return bf16_to_f32(raw)
     if dtype.name == "bool":
-        return (raw != 0).astype(np.int32)
-    return np.asarray(raw, np.int32)
+        return np.array(raw != 0, np.int32)
+    return np.array(raw, np.int32)
 
 
 def narrow(values: Array, dtype: DType) -> Array:
     """Raw elements from scalars: floats rounded, integers cut to their low bits, bool to 0 or 1."""
     if dtype.name == "f32":
-        return np.ascontiguousarray(values, np.float32).view(np.uint32).reshape(np.shape(values))
+        return _bits(values).reshape(np.shape(values))
     if dtype.name == "f16":
         return f32_to_f16(values)
     if dtype.name == "bf16":
         return f32_to_bf16(values)
     if dtype.name == "bool":
-        return (np.asarray(values) != 0).astype(np.uint8)
-    return np.asarray(np.asarray(values).astype(RAW[dtype.name]))
+        return np.asarray(np.asarray(values) != 0, np.uint8)
+    return np.asarray(values).astype(RAW[dtype.name])
 
 
 def scalar_values(value: Any, dtype: DType) -> Array:
@@ -139,7 +146,7 @@ def f2i_sat(x: Any) -> int:
     return int(truncate(np.asarray(x, np.float32)))
 
 
-def fma(a: Array, b: Array, c: Array) -> Floats:
+def fma(a: Operand, b: Operand, c: Operand) -> Floats:
     """a * b + c in float32, rounded once, by elements.
 
     The product is exact in float64. The sum is rounded to odd there (its error comes from Knuth's two-sum),
