@@ -21,7 +21,8 @@ enum { UNIT_SCALAR, UNIT_STALL, UNIT_VECTOR, UNIT_MATRIX, UNIT_DTE };
 enum { TIMING_OK, TIMING_NO_MEMORY, TIMING_STOPPED, TIMING_INCOMPLETE };
 enum { MEMORIES = 4 };
 enum { CHANNEL_BLOCK = 255 };  /* a transfer's channel: the block's context instead of one of the SIP's */
-enum { PC_HAS_STARTUP = 1 };   /* flag of an instruction: its unit has to start up (tiles; not vector registers) */
+/* Flags of an instruction: its unit has to start up (tiles; not vector registers); it is the matrix unit. */
+enum { PC_HAS_STARTUP = 1, PC_IS_MATRIX = 2 };
 
 /* Figures of the part (timing_parameters.py packs them: eight bytes each, in this order). */
 typedef struct {
@@ -58,7 +59,7 @@ typedef struct {
     int64_t (*sip)[SIP_COLUMNS];
     int64_t (*pc)[PC_COLUMNS];
     int64_t (*channel)[CHANNEL_COLUMNS];   /* [sips * channels] */
-    int64_t bytes[MEMORIES][MEMORIES];     /* from, to; from SPACE_NONE: fills */
+    int64_t bytes[MEMORIES][MEMORIES];     /* from, to; from SPACE_NONE: fills, atomics of the scalar unit */
     int64_t l1_bytes;                      /* that the vector and matrix units read and wrote */
     double flops[2][DT_COUNT];             /* vector, matrix; by the event's type */
     int64_t transfers, solves;             /* solves: how often bandwidth was shared out anew */

@@ -1,0 +1,230 @@
+#include "timing_shares.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { SOLUTIONS = 1024 };
+static const double ALIKE = 1.0 + 1e-12; /* shares that differ by less are one */
+
+static const uint8_t uses[ROUTES][RESOURCES] = {
+    [ROUTE_L1_L3] = {1, 0, 1, 1},     [ROUTE_L1_L2] = {1, 1, 0, 0},     [ROUTE_L2_L3] = {0, 1, 1, 1},   [ROUTE_L1] = {1, 0, 0, 0},
+    [ROUTE_L3_L3] = {0, 0, 2, 2},     [ROUTE_L2_L2] = {0, 2, 0, 0},     [ROUTE_FILL_L3] = {0, 0, 1, 1}, [ROUTE_FILL_L2] = {0, 1, 0, 0},
+    [ROUTE_ATOMIC_L3] = {1, 0, 2, 2}, [ROUTE_ATOMIC_L2] = {1, 2, 0, 0}, [ROUTE_ATOMIC_L1] = {2, 0, 0, 0},
+};
+
+int route_of(int from, int to, bool atomic) {
+    const int near = from < to ? from : to, far = from < to ? to : from; /* NONE < L1 < L2 < L3 */
+    if (atomic) return far == SPACE_L3 ? ROUTE_ATOMIC_L3 : far == SPACE_L2 ? ROUTE_ATOMIC_L2 : ROUTE_ATOMIC_L1;
+    if (far == SPACE_L3) return near == SPACE_L3 ? ROUTE_L3_L3 : near == SPACE_L2 ? ROUTE_L2_L3 : near == SPACE_L1 ? ROUTE_L1_L3 : ROUTE_FILL_L3;
+    if (far == SPACE_L2) return near == SPACE_L2 ? ROUTE_L2_L2 : near == SPACE_L1 ? ROUTE_L1_L2 : ROUTE_FILL_L2;
+    return ROUTE_L1;
+}
+
+static uint64_t mixed(uint64_t x) {
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+    return x ^ (x >> 31);
+}
+
+static int32_t class_with(shares *s, int32_t cluster, uint64_t flows) {
+    for (int32_t k = 1; k < s->classes; k++) {
+        if (s->class[k].cluster == cluster && s->class[k].flows == flows) return k;
+    }
+    if (s->classes == s->capacity) {
+        const int32_t capacity = 2 * s->capacity;
+        share_class *const grown = realloc(s->class, (size_t)capacity * sizeof *grown);
+        if (!grown) return 0;
+        s->class = grown;
+        s->capacity = capacity;
+    }
+    s->class[s->classes] = (share_class){.flows = flows, .cluster = cluster, .mark = flows ? mixed(flows + 0x9E3779B97F4A7C15u * (uint64_t)(cluster + 1)) : 0};
+    return s->classes++;
+}
+
+bool shares_init(shares *s, const timing_parameters *p) {
+    *s = (shares){.port = p->port, .l2 = p->l2, .link = p->link, .l3 = p->l3, .clusters = (int32_t)p->clusters,
+                  .sips = (int32_t)(p->clusters * p->sips_per_cluster), .classes = 1, .capacity = 16 + (int32_t)p->clusters};
+    s->class = calloc((size_t)s->capacity, sizeof *s->class);
+    s->class_of = calloc((size_t)s->sips, sizeof *s->class_of);
+    s->active = calloc((size_t)s->sips, sizeof *s->active); /* no more classes have members than there are SIPs */
+    if (!s->class || !s->class_of || !s->active) return false;
+    for (int32_t k = 0; k < s->clusters; k++) class_with(s, k, 0);
+    for (int32_t k = 0; k < s->sips; k++) s->class_of[k] = 1 + k / (int32_t)p->sips_per_cluster;
+    return true;
+}
+
+void shares_clear(shares *s) {
+    if (s->solution) {
+        for (int32_t k = 0; k < SOLUTIONS; k++) {
+            free(s->solution[k].members);
+            free(s->solution[k].rate);
+        }
+    }
+    free(s->solution);
+    free(s->class);
+    free(s->class_of);
+    free(s->active);
+    free(s->room);
+}
+
+static void leave(shares *s, int32_t number) {
+    share_class *const c = &s->class[number];
+    s->hash -= c->mark;
+    if (--c->members) return;
+    int32_t k = 0;
+    while (s->active[k] != number) k++;
+    s->active[k] = s->active[--s->actives];
+}
+
+static void enter(shares *s, int32_t number) {
+    share_class *const c = &s->class[number];
+    s->hash += c->mark;
+    if (c->members++ == 0) s->active[s->actives++] = number;
+}
+
+void shares_change(shares *s, int32_t sip, int route, int by) {
+    const int32_t old = s->class_of[sip];
+    share_class *const c = &s->class[old];
+    int32_t *const known = by > 0 ? &c->more[route] : &c->fewer[route];
+    int32_t now = *known;
+    if (!now) {
+        const uint64_t one = (uint64_t)1 << (4 * route);
+        const uint64_t flows = c->flows, next = by > 0 ? flows + one : flows - one;
+        now = class_with(s, c->cluster, next); /* may move the classes */
+        if (!now) {
+            s->failed = true;
+            return;
+        }
+        *(by > 0 ? &s->class[old].more[route] : &s->class[old].fewer[route]) = now;
+    }
+    if (s->class[old].flows) leave(s, old);
+    if (s->class[now].flows) enter(s, now);
+    s->class_of[sip] = now;
+}
+
+/* One kind of flow while shares are worked out: those of a class on one route. */
+typedef struct {
+    int32_t at, route;
+    double each, all; /* flows of one SIP, of all members */
+    bool fixed;
+} share_kind;
+
+typedef struct {
+    double left, load;
+    bool full;
+} share_resource;
+
+static int by_flows(const shares *s, int32_t a, int32_t b) {
+    const share_class *const x = &s->class[a], *const y = &s->class[b];
+    if (x->cluster != y->cluster) return x->cluster < y->cluster ? -1 : 1;
+    return x->flows < y->flows ? -1 : x->flows > y->flows;
+}
+
+static void sort_active(shares *s) { /* the order of the sums below */
+    for (int32_t i = 1; i < s->actives; i++) {
+        const int32_t moved = s->active[i];
+        int32_t k = i;
+        for (; k > 0 && by_flows(s, moved, s->active[k - 1]) < 0; k--) s->active[k] = s->active[k - 1];
+        s->active[k] = moved;
+    }
+}
+
+/* Rates rise together; a resource that is full stops the flows that use it, and the others rise on. */
+static void fill(const shares *s, share_kind *kind, int32_t kinds, share_resource *resource, double *rate) {
+    const int32_t classes = s->actives, l2 = classes, link = classes + s->clusters, l3 = classes + 2 * s->clusters;
+    const int32_t resources = l3 + 1;
+#define RESOURCE_OF(k, r) ((r) == RESOURCE_PORT ? (k)->at : (r) == RESOURCE_L3 ? l3 : s->class[s->active[(k)->at]].cluster + ((r) == RESOURCE_L2 ? l2 : link))
+    for (int32_t k = 0; k < resources; k++) {
+        resource[k].left = k < l2 ? s->port : k < link ? s->l2 : k < l3 ? s->link : s->l3;
+        resource[k].load = 0.0;
+    }
+    for (share_kind *k = kind; k < kind + kinds; k++) {
+        for (int r = 0; r < RESOURCES; r++) resource[RESOURCE_OF(k, r)].load += uses[k->route][r] * (r == RESOURCE_PORT ? k->each : k->all);
+    }
+    for (int32_t left = kinds; left > 0;) {
+        double level = 0.0;
+        bool some = false;
+        for (int32_t k = 0; k < resources; k++) {
+            if (resource[k].load <= 0.0) continue;
+            const double at = resource[k].left / resource[k].load;
+            if (!some || at < level) level = at;
+            some = true;
+        }
+        for (int32_t k = 0; k < resources; k++) resource[k].full = resource[k].load > 0.0 && resource[k].left / resource[k].load <= level * ALIKE;
+        for (share_kind *k = kind; k < kind + kinds; k++) {
+            bool full = false;
+            for (int r = 0; r < RESOURCES; r++) full = full || (uses[k->route][r] && resource[RESOURCE_OF(k, r)].full);
+            if (k->fixed || !full) continue;
+            k->fixed = true;
+            rate[k->at * ROUTES + k->route] = level;
+            left--;
+            for (int r = 0; r < RESOURCES; r++) {
+                share_resource *const x = &resource[RESOURCE_OF(k, r)];
+                const double used = uses[k->route][r] * (r == RESOURCE_PORT ? k->each : k->all);
+                x->load -= used;
+                x->left -= used * level;
+                if (x->left < 0.0) x->left = 0.0;
+            }
+        }
+    }
+#undef RESOURCE_OF
+}
+
+static bool solution_room(share_solution *x, int32_t count) {
+    if (x->capacity >= count) return true;
+    const int32_t capacity = count + 4;
+    int32_t *const members = realloc(x->members, (size_t)capacity * 2 * sizeof *members);
+    if (members) x->members = members;
+    double *const rate = realloc(x->rate, (size_t)capacity * ROUTES * sizeof *rate);
+    if (rate) x->rate = rate;
+    if (!members || !rate) return false;
+    x->capacity = capacity;
+    return true;
+}
+
+static bool solve(shares *s, share_solution *x) {
+    if (!solution_room(x, s->actives)) return false;
+    if (s->room_classes < s->actives) {
+        free(s->room);
+        s->room_classes = s->actives + 8;
+        s->room = malloc((size_t)s->room_classes * ROUTES * sizeof(share_kind) + (size_t)(s->room_classes + 2 * s->clusters + 1) * sizeof(share_resource));
+        if (!s->room) s->room_classes = 0;
+        if (!s->room) return false;
+    }
+    share_kind *const kind = (share_kind *)s->room;
+    share_resource *const resource = (share_resource *)(kind + s->room_classes * ROUTES);
+    sort_active(s);
+    int32_t kinds = 0;
+    for (int32_t k = 0; k < s->actives; k++) {
+        const share_class *const c = &s->class[s->active[k]];
+        x->members[2 * k] = s->active[k];
+        x->members[2 * k + 1] = c->members;
+        for (int route = 0; route < ROUTES; route++) {
+            const double each = (double)(c->flows >> (4 * route) & 15);
+            if (each > 0.0) kind[kinds++] = (share_kind){k, route, each, each * c->members, false};
+        }
+    }
+    x->count = s->actives;
+    x->hash = s->hash;
+    fill(s, kind, kinds, resource, x->rate);
+    return true;
+}
+
+static bool fits(const shares *s, const share_solution *x) {
+    if (x->hash != s->hash || x->count != s->actives) return false;
+    for (int32_t k = 0; k < x->count; k++) {
+        if (s->class[x->members[2 * k]].members != x->members[2 * k + 1]) return false;
+    }
+    return true;
+}
+
+void shares_solve(shares *s) {
+    if (!s->actives) return;
+    if (!s->solution) s->solution = calloc(SOLUTIONS, sizeof *s->solution);
+    share_solution *const x = s->solution ? &s->solution[mixed(s->hash) % SOLUTIONS] : NULL;
+    if (!x || (!fits(s, x) && !solve(s, x))) {
+        s->failed = true;
+        return;
+    }
+    s->solves++;
+    for (int32_t k = 0; k < x->count; k++) s->class[x->members[2 * k]].rate = x->rate + (ptrdiff_t)k * ROUTES;
+}

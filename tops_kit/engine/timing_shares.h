@@ -1,0 +1,55 @@
+/* Max-min fair shares of bandwidth. A SIP's transfers that use the same resources have the same rate, and SIPs of one cluster with
+   the same transfers are alike: they form a class. Shares follow from how many SIPs each class has, and are kept for when
+   the same numbers come again. */
+#ifndef TOPS_TIMING_SHARES_H
+#define TOPS_TIMING_SHARES_H
+#include "timing.h"
+
+/* What a transfer uses: its route. */
+enum {
+    ROUTE_L1_L3, ROUTE_L1_L2, ROUTE_L2_L3, ROUTE_L1, ROUTE_L3_L3, ROUTE_L2_L2, ROUTE_FILL_L3, ROUTE_FILL_L2,
+    ROUTE_ATOMIC_L3, ROUTE_ATOMIC_L2, ROUTE_ATOMIC_L1, ROUTES
+};
+enum { RESOURCE_PORT, RESOURCE_L2, RESOURCE_LINK, RESOURCE_L3, RESOURCES };
+
+int route_of(int from, int to, bool atomic);
+
+typedef struct {
+    uint64_t flows; /* how many on each route, 4 bits each */
+    int32_t cluster, members;
+    int32_t more[ROUTES], fewer[ROUTES]; /* the class with one more or one fewer; 0: not looked up yet */
+    uint64_t mark;                       /* adds to the state's hash for each member */
+    const double *rate;                  /* by route, bytes a cycle; NULL while there is no member */
+} share_class;
+
+typedef struct {
+    uint64_t hash;
+    int32_t count, capacity;
+    int32_t *members; /* class, members; then class, members */
+    double *rate;     /* [count][ROUTES] */
+} share_solution;
+
+typedef struct {
+    double port, l2, link, l3;
+    int32_t clusters, sips;
+    int32_t *class_of; /* by SIP */
+    share_class *class;
+    int32_t classes, capacity; /* the first `clusters` from 1 are those without flows; 0 is none */
+    int32_t *active;           /* classes with flows and members */
+    int32_t actives;
+    uint64_t hash;
+    share_solution *solution; /* by hash */
+    int64_t solves;
+    double *room; /* what solving works with */
+    int32_t room_classes;
+    bool failed; /* no memory */
+} shares;
+
+bool shares_init(shares *s, const timing_parameters *p);
+void shares_clear(shares *s);
+void shares_change(shares *s, int32_t sip, int route, int by); /* by: 1 or -1 */
+void shares_solve(shares *s);
+
+static inline double share_of(const shares *s, int32_t sip, int route) { return s->class[s->class_of[sip]].rate[route]; }
+
+#endif

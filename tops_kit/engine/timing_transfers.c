@@ -1,0 +1,269 @@
+/* Transfers: order within their channels, what they wait for, and how fast they flow. */
+#include <stdlib.h>
+#include <string.h>
+#include "timing_state.h"
+
+/* A transfer is complete when what is left would take less than this part of a cycle: sums of rates are rounded. */
+static const double CLOSE = 1.0 / 1024.0;
+
+static bool before(appointment a, appointment b) { return a.time < b.time || (a.time == b.time && a.order < b.order); }
+
+void appointment_add(timing *t, int64_t time, int32_t sip, uint32_t event, int32_t what) {
+    if (t->heap_count == t->heap_capacity) {
+        const int32_t capacity = t->heap_capacity ? 2 * t->heap_capacity : 64;
+        appointment *const grown = realloc(t->heap, (size_t)capacity * sizeof *grown);
+        if (!grown) {
+            t->status = TIMING_NO_MEMORY;
+            return;
+        }
+        t->heap = grown;
+        t->heap_capacity = capacity;
+    }
+    const appointment x = {time, (int64_t)sip << 32 | event, what};
+    int32_t k = t->heap_count++;
+    for (; k > 0 && before(x, t->heap[(k - 1) / 2]); k = (k - 1) / 2) t->heap[k] = t->heap[(k - 1) / 2];
+    t->heap[k] = x;
+}
+
+appointment appointment_take(timing *t) {
+    const appointment first = t->heap[0], x = t->heap[--t->heap_count];
+    int32_t k = 0;
+    for (;;) {
+        int32_t child = 2 * k + 1;
+        if (child >= t->heap_count) break;
+        if (child + 1 < t->heap_count && before(t->heap[child + 1], t->heap[child])) child++;
+        if (!before(t->heap[child], x)) break;
+        t->heap[k] = t->heap[child];
+        k = child;
+    }
+    t->heap[k] = x;
+    return first;
+}
+
+static int32_t new_flow(timing *t) {
+    if (t->free_flow != NOBODY) {
+        const int32_t number = t->free_flow;
+        t->free_flow = t->flow[number].next;
+        return number;
+    }
+    if (t->flows == t->flow_capacity) {
+        const int32_t capacity = t->flow_capacity ? 2 * t->flow_capacity : 64;
+        flow *const grown = realloc(t->flow, (size_t)capacity * sizeof *grown);
+        if (!grown) return NOBODY;
+        t->flow = grown;
+        t->flow_capacity = capacity;
+    }
+    return t->flows++;
+}
+
+int32_t transfer_find(const timing *t, const sip *s, uint32_t event) {
+    int32_t number = s->bucket[event % BUCKETS];
+    while (number != NOBODY && t->flow[number].event != event) number = t->flow[number].same_bucket;
+    return number;
+}
+
+static void schedule(timing *t, const flow *f, int32_t number) { appointment_add(t, f->ready + f->latency, f->sip, f->event, number); }
+
+static int32_t latency_of(const int64_t *by_memory, int from, int to) { return (int32_t)by_memory[from > to ? from : to]; }
+
+static void wait_for_slot(const slot_use *x, bool writes, flow *f) {
+    if (x->written > f->ready) {
+        f->ready = x->written;
+        f->waited_pc = x->written_pc;
+    }
+    if (writes && x->read > f->ready) {
+        f->ready = x->read;
+        f->waited_pc = x->read_pc;
+    }
+}
+
+bool transfer_issue(timing *t, sip *s, const tevent *e) {
+    const int32_t place = channel_of(t, e->channel);
+    channel_state *const c = &s->channel[place];
+    if (c->count >= t->p.channel_depth) return false;
+    const int32_t number = new_flow(t);
+    if (number == NOBODY) {
+        t->status = TIMING_NO_MEMORY;
+        return true;
+    }
+    flow *const f = &t->flow[number];
+    *f = (flow){.issued = s->t, .ready = s->t, .bytes = e->bytes, .pc = (int32_t)e->pc, .waited_pc = NOBODY, .event = e->event, .sip = sip_number(t, s),
+                .latency = latency_of(t->p.latency, e->from, e->to), .next = NOBODY, .dependents = NOBODY, .sibling = NOBODY,
+                .same_bucket = s->bucket[e->event % BUCKETS], .route = (uint8_t)route_of(e->from, e->to, false), .channel = (uint8_t)place,
+                .from = e->from, .to = e->to};
+    if (e->key[0] != KEY_NONE) wait_for_slot(&s->use[e->key[0]], true, f);
+    if (e->key[1] != KEY_NONE) wait_for_slot(&s->use[e->key[1]], false, f);
+    if (c->last != NOBODY) {
+        t->flow[c->last].next = number;
+        f->waits++;
+    }
+    const int32_t first = e->after ? transfer_find(t, s, e->after) : NOBODY;
+    if (first != NOBODY) {
+        f->sibling = t->flow[first].dependents;
+        t->flow[first].dependents = number;
+        f->waits++;
+    }
+    c->last = number;
+    c->count++;
+    s->bucket[e->event % BUCKETS] = number;
+    s->transfers++;
+    if (!f->waits) schedule(t, f, number);
+    return true;
+}
+
+void transfer_atomic(timing *t, sip *s, const tevent *e, int64_t ready, int32_t waited_pc) {
+    const int32_t number = new_flow(t);
+    if (number == NOBODY) {
+        t->status = TIMING_NO_MEMORY;
+        return;
+    }
+    flow *const f = &t->flow[number];
+    *f = (flow){.issued = s->t, .ready = ready, .bytes = e->bytes, .pc = (int32_t)e->pc, .waited_pc = waited_pc, .event = UINT32_MAX, .sip = sip_number(t, s),
+                .latency = latency_of(t->p.atomic, e->from, e->to), .next = NOBODY, .dependents = NOBODY, .sibling = NOBODY, .same_bucket = NOBODY,
+                .route = (uint8_t)route_of(e->from, e->to, true), .channel = NO_CHANNEL, .from = e->from, .to = e->to};
+    schedule(t, f, number);
+}
+
+static void release(timing *t, int32_t number, int64_t when, int32_t pc) {
+    flow *const f = &t->flow[number];
+    if (when > f->ready) {
+        f->ready = when;
+        f->waited_pc = pc;
+    }
+    if (--f->waits == 0) schedule(t, f, number);
+}
+
+static void count_done(timing *t, const flow *f) {
+    timing_result *const r = &t->result;
+    const int64_t busy = t->now - f->ready;
+    r->transfers++;
+    r->bytes[f->from][f->to] += f->bytes;
+    r->pc[f->pc][PC_BUSY] += busy;
+    r->pc[f->pc][PC_BYTES] += f->bytes;
+    if (f->channel == NO_CHANNEL) return;
+    int64_t *const column = r->channel[(int64_t)f->sip * r->channels + f->channel];
+    column[CHANNEL_TRANSFERS]++;
+    column[CHANNEL_BUSY] += busy;
+    column[CHANNEL_BYTES] += f->bytes;
+    if (!t->record || !busy) return;
+    const timing_interval x = {.start = f->ready, .end = t->now, .issued = f->issued, .bytes = f->bytes, .pc = f->pc, .waited_pc = f->waited_pc,
+                               .thread = t->sip[f->sip].thread, .sip = (int16_t)f->sip, .unit = UNIT_DTE, .detail = f->channel};
+    interval_add(t, &x);
+}
+
+static void forget(timing *t, sip *s, const flow *f, int32_t number) {
+    int32_t *at = &s->bucket[f->event % BUCKETS];
+    while (*at != number) at = &t->flow[*at].same_bucket;
+    *at = f->same_bucket;
+    channel_state *const c = &s->channel[f->channel];
+    c->count--;
+    if (c->last == number) c->last = NOBODY;
+    s->transfers--;
+}
+
+/* Complete, now. */
+static void complete(timing *t, int32_t number) {
+    const flow f = t->flow[number];
+    sip *const s = &t->sip[f.sip];
+    count_done(t, &f);
+    if (f.channel != NO_CHANNEL) forget(t, s, &f, number);
+    if (f.next != NOBODY) release(t, f.next, t->now, f.pc);
+    for (int32_t k = f.dependents; k != NOBODY;) {
+        const int32_t sibling = t->flow[k].sibling;
+        release(t, k, t->now, f.pc);
+        k = sibling;
+    }
+    t->flow[number].next = t->free_flow;
+    t->free_flow = number;
+    const bool wakes = f.channel == NO_CHANNEL ? s->state == AT_ATOMIC
+                       : s->state == AT_WAIT   ? s->waited == f.event
+                       : s->state == AT_CHANNEL ? s->waited == f.channel
+                                                : (s->state == AT_WAIT_ALL || s->state == AT_END) && !s->transfers;
+    if (wakes) thread_wake(t, s, t->now, f.channel == NO_CHANNEL ? CAUSE_ATOMIC : CAUSE_DMA, f.pc);
+}
+
+static void flowing(timing *t, const flow *f, int by) {
+    sip *const s = &t->sip[f->sip];
+    shares_change(&t->shares, f->sip, f->route, by);
+    if (by > 0 && s->flowing == 0) s->flowing_since = t->now;
+    s->flowing += by;
+    if (s->flowing == 0) t->result.sip[f->sip][SIP_DTE] += t->now - s->flowing_since;
+    t->changed = true;
+}
+
+void transfer_begin(timing *t, int32_t number) {
+    if (t->flow[number].bytes == 0) {
+        complete(t, number);
+        return;
+    }
+    if (t->actives == t->active_capacity) {
+        const int32_t capacity = t->active_capacity ? 2 * t->active_capacity : 64;
+        int32_t *const active = realloc(t->active, (size_t)capacity * sizeof *active);
+        if (active) t->active = active;
+        double *const left = realloc(t->left, (size_t)capacity * sizeof *left);
+        if (left) t->left = left;
+        double *const rate = realloc(t->rate, (size_t)capacity * sizeof *rate);
+        if (rate) t->rate = rate;
+        if (!active || !left || !rate) {
+            t->status = TIMING_NO_MEMORY;
+            return;
+        }
+        t->active_capacity = capacity;
+    }
+    t->active[t->actives] = number;
+    t->left[t->actives] = (double)t->flow[number].bytes;
+    t->rate[t->actives] = 0.0;
+    t->actives++;
+    flowing(t, &t->flow[number], 1);
+}
+
+void transfers_advance(timing *t, int64_t when) {
+    const double cycles = (double)(when - t->shared_at);
+    double *const left = t->left;
+    const double *const rate = t->rate;
+    for (int32_t k = 0; k < t->actives; k++) left[k] -= rate[k] * cycles;
+    t->shared_at = when;
+    if (when < t->next_done) return;
+    t->changed = true; /* even where rounding lets none be complete yet */
+    int32_t kept = 0;
+    const int32_t count = t->actives;
+    t->actives = 0; /* nothing begins while some complete */
+    for (int32_t k = 0; k < count; k++) {
+        const int32_t number = t->active[k];
+        if (left[k] <= rate[k] * CLOSE) {
+            flowing(t, &t->flow[number], -1);
+            complete(t, number);
+            continue;
+        }
+        t->active[kept] = number;
+        left[kept] = left[k];
+        t->rate[kept] = rate[k];
+        kept++;
+    }
+    t->actives = kept;
+}
+
+void transfers_share(timing *t) {
+    if (!t->changed) return;
+    t->changed = false;
+    shares_solve(&t->shares);
+    if (t->shares.failed) {
+        t->status = TIMING_NO_MEMORY;
+        return;
+    }
+    double least = 0.0;
+    for (int32_t k = 0; k < t->actives; k++) {
+        const flow *const f = &t->flow[t->active[k]];
+        t->rate[k] = share_of(&t->shares, f->sip, f->route);
+    }
+    for (int32_t k = 0; k < t->actives; k++) {
+        const double cycles = t->left[k] / t->rate[k];
+        if (k == 0 || cycles < least) least = cycles;
+    }
+    t->next_done = FOREVER;
+    if (!t->actives) return;
+    const double until = least - CLOSE;
+    int64_t cycles = until > 0.0 ? (int64_t)until : 0;
+    if ((double)cycles < until) cycles++;
+    t->next_done = t->now + cycles;
+}
