@@ -32,15 +32,16 @@ class Figure:
 class Field:
     """How a figure stands in a part's file.
 
-    `section` is its table there. `whole` numbers have no fraction; `least` is the least value that makes
-    sense. `keys`: not one figure, but a table with one for each key.
+    `section` is its table there. `whole` numbers have no fraction; values from `least` to `most` make sense.
+    `keys`: not one figure, but a table with one for each key.
     """
 
     name: str
     section: str
     unit: str
     whole: bool = True
-    least: int = 0
+    least: float = 0
+    most: float = 1 << 50
     keys: tuple[str, ...] = ()
 
 
@@ -48,36 +49,57 @@ VECTOR_TYPES = ("f32", "i32", "f16", "bf16", "i16", "i8")  # u8 and bool are as 
 MATRIX_TYPES = ("f32", "f16", "bf16", "i8")  # i32 and i16 are as fast as f32, u8 as i8
 MEMORIES = ("l3", "l2", "l1")
 
-MAX_CHANNELS = 14  # of the DTE, per SIP: the timing keeps counts of what flows in 4 bits
+MOST_SIPS = 4096  # of a part, as timing_state.h has it
+_CYCLES = 10**9  # the most that anything takes
+_SLOW, _FAST = 0.001, 10**9  # of what happens in a cycle
 
 FIELDS = (
-    Field("clusters", "device", "clusters", least=1),
-    Field("sips_per_cluster", "device", "SIPs", least=1),
-    Field("clock_hz", "device", "Hz", least=1),
-    Field("vf_slots", "device", "virtual functions", least=1),
+    Field("clusters", "device", "clusters", least=1, most=256),
+    Field("sips_per_cluster", "device", "SIPs", least=1, most=256),
+    Field("clock_hz", "device", "Hz", least=10**6, most=10**12),
+    Field("vf_slots", "device", "virtual functions", least=1, most=1024),
     Field("power_w", "device", "W"),
-    Field("l1_bytes", "sip", "bytes", least=1),
-    Field("scalar_issue_cycles", "sip", "cycles an instruction", least=1),
-    Field("queue_depth", "sip", "operations a unit", least=1),
-    Field("vector_ops_per_cycle", "vector", "128-byte operations/cycle", whole=False, keys=VECTOR_TYPES),
-    Field("vector_startup_cycles", "vector", "cycles"),
-    Field("macs_per_cycle", "matrix", "multiply-accumulates/cycle", whole=False, keys=MATRIX_TYPES),
-    Field("matrix_startup_cycles", "matrix", "cycles"),
-    Field("dte_channels", "dte", "channels a SIP", least=1),
-    Field("dte_queue_depth", "dte", "transfers a channel", least=1),
-    Field("dte_latency_cycles", "dte", "cycles", keys=MEMORIES),
-    Field("port_bytes_per_cycle", "dte", "bytes/cycle a SIP", whole=False),
+    Field("l1_bytes", "sip", "bytes", least=128),
+    Field("scalar_issue_cycles", "sip", "cycles an instruction", least=1, most=1000),
+    Field("queue_depth", "sip", "operations a unit", least=1, most=1024),
+    Field(
+        "vector_ops_per_cycle",
+        "vector",
+        "128-byte operations/cycle",
+        whole=False,
+        least=_SLOW,
+        most=_FAST,
+        keys=VECTOR_TYPES,
+    ),
+    Field("vector_startup_cycles", "vector", "cycles", most=_CYCLES),
+    Field(
+        "macs_per_cycle",
+        "matrix",
+        "multiply-accumulates/cycle",
+        whole=False,
+        least=_SLOW,
+        most=_FAST,
+        keys=MATRIX_TYPES,
+    ),
+    Field("matrix_startup_cycles", "matrix", "cycles", most=_CYCLES),
+    # the timing counts what flows of one SIP in 4 bits a route
+    Field("dte_channels", "dte", "channels a SIP", least=1, most=14),
+    Field("dte_queue_depth", "dte", "transfers a channel", least=1, most=1024),
+    Field("dte_latency_cycles", "dte", "cycles", most=_CYCLES, keys=MEMORIES),
+    Field("port_bytes_per_cycle", "dte", "bytes/cycle a SIP", whole=False, least=_SLOW, most=_FAST),
     Field("l2_bytes", "memory", "bytes a cluster"),
     Field("l2_reserved_bytes", "memory", "bytes a cluster"),
-    Field("l2_bytes_per_cycle", "memory", "bytes/cycle a cluster", whole=False),
-    Field("cluster_l3_bytes_per_cycle", "memory", "bytes/cycle a cluster", whole=False),
+    Field("l2_bytes_per_cycle", "memory", "bytes/cycle a cluster", whole=False, least=_SLOW, most=_FAST),
+    Field(
+        "cluster_l3_bytes_per_cycle", "memory", "bytes/cycle a cluster", whole=False, least=_SLOW, most=_FAST
+    ),
     Field("l3_bytes", "memory", "bytes", least=1),
-    Field("l3_bytes_per_s", "memory", "bytes/s", least=1),
-    Field("barrier_cycles", "synchronisation", "cycles"),
-    Field("grid_barrier_cycles", "synchronisation", "cycles"),
-    Field("atomic_cycles", "synchronisation", "cycles", keys=MEMORIES),
-    Field("launch_cycles", "launch", "cycles"),
-    Field("block_dispatch_cycles", "launch", "cycles a block"),
+    Field("l3_bytes_per_s", "memory", "bytes/s", least=10**6),
+    Field("barrier_cycles", "synchronisation", "cycles", most=_CYCLES),
+    Field("grid_barrier_cycles", "synchronisation", "cycles", most=_CYCLES),
+    Field("atomic_cycles", "synchronisation", "cycles", most=_CYCLES, keys=MEMORIES),
+    Field("launch_cycles", "launch", "cycles", most=_CYCLES),
+    Field("block_dispatch_cycles", "launch", "cycles a block", most=_CYCLES),
     Field("host_launch_ns", "host", "ns"),
     Field("host_api_ns", "host", "ns"),
     Field("pcie_bytes_per_s", "host", "bytes/s", least=1),

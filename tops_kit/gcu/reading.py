@@ -10,13 +10,12 @@ from types import MappingProxyType
 from typing import Any, NoReturn
 
 from tops_kit.errors import UserError
-from tops_kit.gcu.figures import FIELDS, MAX_CHANNELS, SECTIONS, Field, Number
+from tops_kit.gcu.figures import FIELDS, MOST_SIPS, SECTIONS, Field, Number
 from tops_kit.gcu.specification import Specification
 
 _PARTS = Path(__file__).parent / "parts"
 _PART_KEYS = ("name", "title", "architecture", "base")
 _FIGURE_KEYS = ("value", "unit", "source")
-_LARGEST = 1 << 53  # beyond it a float is not exact
 
 
 class SpecificationError(UserError):
@@ -36,7 +35,7 @@ def load(part: str | Path) -> Specification:
     if str(part) in part_names():
         return _File(_PARTS / f"{part}.toml").specification()
     path = Path(part)
-    if path.suffix != ".toml" and not path.is_file():
+    if path.suffix != ".toml" and not path.exists():
         known = ", ".join(part_names())
         raise SpecificationError(f"no part {str(part)!r}: one of {known}, or the path of a .toml file")
     return _File(path).specification()
@@ -65,17 +64,18 @@ class _File:
         """The part; raises SpecificationError."""
         part = self._part()
         base = self._base(part.get("base"))
+        texts = self._texts(part, base)
         for section in self.tables:
             if section != "part" and section not in SECTIONS:
                 self._fail((section,), f"unknown table [{section}]: one of {', '.join(('part', *SECTIONS))}")
         for section in SECTIONS:
             self._section(section, base)
         figures: dict[str, Any] = {**self.values, "sources": MappingProxyType(self.sources)}
-        out = Specification(*self._texts(part, base), **figures)
+        out = Specification(*texts, **figures)
         if out.l2_reserved_bytes > out.l2_bytes:
             self._fail(("memory", "l2_reserved_bytes"), "l2_reserved_bytes is more than l2_bytes")
-        if out.dte_channels > MAX_CHANNELS:
-            self._fail(("dte", "dte_channels"), f"dte_channels = {out.dte_channels}: at most {MAX_CHANNELS}")
+        if out.sips > MOST_SIPS:
+            self._fail(("device", "clusters"), f"{out.sips} SIPs: at most {MOST_SIPS}")
         return out
 
     def _texts(self, part: Mapping[str, str], base: Specification | None) -> tuple[str, str, str]:
@@ -172,11 +172,9 @@ class _File:
             self._fail(place, f"{name} has to be a number, not {_shown(value)}")
         if field.whole and not isinstance(value, int):
             self._fail(place, f"{name} = {value}: has to be a whole number ({field.unit})")
-        if value < field.least or (not field.whole and not value > 0):
-            least = f"at least {field.least}" if field.whole else "greater than 0"
-            self._fail(place, f"{name} = {value}: has to be {least} ({field.unit})")
-        if not value <= _LARGEST:
-            self._fail(place, f"{name} = {value}: too large ({field.unit})")
+        if not field.least <= value <= field.most:
+            allowed = f"at least {field.least}" if value < field.least else f"at most {field.most}"
+            self._fail(place, f"{name} = {value}: has to be {allowed} ({field.unit})")
         return value if field.whole else float(value)
 
     def _wrong_syntax(self, message: str) -> NoReturn:

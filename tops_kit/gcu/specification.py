@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from tops_kit.gcu.figures import BY_NAME, FIELDS, MAX_CHANNELS, Figure, Number
+from tops_kit.gcu.figures import BY_NAME, FIELDS, Figure
 
 # what-if: each resource's figures, and whether more of it makes the figure larger (1) or smaller (-1)
 _SPEEDS: dict[str, tuple[tuple[str, int], ...]] = {
@@ -138,8 +138,8 @@ class Specification:
     def scaled(self, **factors: float) -> Specification:
         """The part with so many times more of some RESOURCES: `scaled(l3=2)`, `scaled(everything=3)`.
 
-        Times are divided; whole figures are rounded and keep their least value. Raises ValueError for an
-        unknown resource or a factor that is not positive.
+        Times are divided; whole figures are rounded, and all stay within what makes sense. Raises ValueError
+        for an unknown resource or a factor that is not positive.
         """
         values: dict[str, Any] = {}
         sources = dict(self.sources)
@@ -159,14 +159,9 @@ class Specification:
 
 
 def _times(name: str, value: Any, factor: float, power: int) -> Any:
-    field = BY_NAME[name]
     if isinstance(value, Mapping):
-        return MappingProxyType({key: _times_number(name, old, factor, power) for key, old in value.items()})
-    number = _times_number(name, value, factor, power)
-    return min(int(number), MAX_CHANNELS) if field.name == "dte_channels" else number
-
-
-def _times_number(name: str, value: Number, factor: float, power: int) -> Number:
+        return MappingProxyType({key: _times(name, number, factor, power) for key, number in value.items()})
     field = BY_NAME[name]
     number = value * factor if power > 0 else value / factor
-    return max(round(number), field.least) if field.whole else float(number)
+    number = round(number) if field.whole else number
+    return min(max(number, field.least), field.most)
