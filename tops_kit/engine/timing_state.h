@@ -91,6 +91,12 @@ typedef struct {
 } appointment;
 
 typedef struct {
+    int32_t flow;
+    int16_t sip;
+    uint8_t route;
+} active_flow;
+
+typedef struct {
     const tevent *event;
     tevent *own; /* `event` is its own copy */
     int64_t count;
@@ -126,8 +132,8 @@ struct timing {
     appointment *heap;
     int32_t heap_count, heap_capacity;
     /* those that flow: bytes that are left and rate as of `shared_at` */
-    int32_t *active;
-    double *left, *rate;
+    active_flow *active;
+    double *left, *rate, *cycles; /* cycles: until it is complete, as of the last sharing */
     int32_t actives, active_capacity;
     int64_t shared_at, next_done;
     bool changed;

@@ -182,65 +182,84 @@ static void complete(timing *t, int32_t number) {
     if (wakes) thread_wake(t, s, t->now, f.channel == NO_CHANNEL ? CAUSE_ATOMIC : CAUSE_DMA, f.pc);
 }
 
-static void flowing(timing *t, const flow *f, int by) {
-    sip *const s = &t->sip[f->sip];
-    shares_change(&t->shares, f->sip, f->route, by);
+static void flowing(timing *t, int32_t number, int route, int by) {
+    sip *const s = &t->sip[number];
+    shares_change(&t->shares, number, route, by);
     if (by > 0 && s->flowing == 0) s->flowing_since = t->now;
     s->flowing += by;
-    if (s->flowing == 0) t->result.sip[f->sip][SIP_DTE] += t->now - s->flowing_since;
+    if (s->flowing == 0) t->result.sip[number][SIP_DTE] += t->now - s->flowing_since;
     t->changed = true;
 }
 
+static bool room_for_active(timing *t) {
+    if (t->actives < t->active_capacity) return true;
+    const int32_t capacity = t->active_capacity ? 2 * t->active_capacity : 64;
+    double **const each[] = {&t->left, &t->rate, &t->cycles};
+    for (int k = 0; k < 3; k++) {
+        double *const grown = realloc(*each[k], (size_t)capacity * sizeof *grown);
+        if (!grown) return false;
+        *each[k] = grown;
+    }
+    active_flow *const active = realloc(t->active, (size_t)capacity * sizeof *active);
+    if (!active) return false;
+    t->active = active;
+    t->active_capacity = capacity;
+    return true;
+}
+
 void transfer_begin(timing *t, int32_t number) {
-    if (t->flow[number].bytes == 0) {
+    const flow *const f = &t->flow[number];
+    if (f->bytes == 0) {
         complete(t, number);
         return;
     }
-    if (t->actives == t->active_capacity) {
-        const int32_t capacity = t->active_capacity ? 2 * t->active_capacity : 64;
-        int32_t *const active = realloc(t->active, (size_t)capacity * sizeof *active);
-        if (active) t->active = active;
-        double *const left = realloc(t->left, (size_t)capacity * sizeof *left);
-        if (left) t->left = left;
-        double *const rate = realloc(t->rate, (size_t)capacity * sizeof *rate);
-        if (rate) t->rate = rate;
-        if (!active || !left || !rate) {
-            t->status = TIMING_NO_MEMORY;
-            return;
-        }
-        t->active_capacity = capacity;
+    if (!room_for_active(t)) {
+        t->status = TIMING_NO_MEMORY;
+        return;
     }
-    t->active[t->actives] = number;
-    t->left[t->actives] = (double)t->flow[number].bytes;
+    t->active[t->actives] = (active_flow){number, (int16_t)f->sip, f->route};
+    t->left[t->actives] = (double)f->bytes;
     t->rate[t->actives] = 0.0;
     t->actives++;
-    flowing(t, &t->flow[number], 1);
+    flowing(t, f->sip, f->route, 1);
 }
 
 void transfers_advance(timing *t, int64_t when) {
     const double cycles = (double)(when - t->shared_at);
-    double *const left = t->left;
-    const double *const rate = t->rate;
-    for (int32_t k = 0; k < t->actives; k++) left[k] -= rate[k] * cycles;
+    double *const restrict left = t->left;
+    const double *const restrict rate = t->rate;
+    const int32_t count = t->actives;
+    for (int32_t k = 0; k < count; k++) left[k] -= rate[k] * cycles;
     t->shared_at = when;
     if (when < t->next_done) return;
     t->changed = true; /* even where rounding lets none be complete yet */
     int32_t kept = 0;
-    const int32_t count = t->actives;
     t->actives = 0; /* nothing begins while some complete */
     for (int32_t k = 0; k < count; k++) {
-        const int32_t number = t->active[k];
+        const active_flow x = t->active[k];
         if (left[k] <= rate[k] * CLOSE) {
-            flowing(t, &t->flow[number], -1);
-            complete(t, number);
+            flowing(t, x.sip, x.route, -1);
+            complete(t, x.flow);
             continue;
         }
-        t->active[kept] = number;
-        left[kept] = left[k];
+        t->active[kept] = x;
+        t->left[kept] = left[k];
         t->rate[kept] = rate[k];
         kept++;
     }
     t->actives = kept;
+}
+
+/* The least of all; in four lanes, which changes nothing. */
+static double least_of(const double *x, int32_t count) {
+    double lane[4] = {x[0], x[0], x[0], x[0]};
+    int32_t k = 0;
+    for (; k + 4 <= count; k += 4) {
+        for (int i = 0; i < 4; i++) lane[i] = x[k + i] < lane[i] ? x[k + i] : lane[i];
+    }
+    for (; k < count; k++) lane[0] = x[k] < lane[0] ? x[k] : lane[0];
+    for (int i = 1; i < 4; i++) lane[0] = lane[i] < lane[0] ? lane[i] : lane[0];
+    return lane[0];
 }
 
 void transfers_share(timing *t) {
@@ -251,19 +270,15 @@ void transfers_share(timing *t) {
         t->status = TIMING_NO_MEMORY;
         return;
     }
-    double least = 0.0;
-    for (int32_t k = 0; k < t->actives; k++) {
-        const flow *const f = &t->flow[t->active[k]];
-        t->rate[k] = share_of(&t->shares, f->sip, f->route);
-    }
-    for (int32_t k = 0; k < t->actives; k++) {
-        const double cycles = t->left[k] / t->rate[k];
-        if (k == 0 || cycles < least) least = cycles;
-    }
     t->next_done = FOREVER;
-    if (!t->actives) return;
-    const double until = least - CLOSE;
-    int64_t cycles = until > 0.0 ? (int64_t)until : 0;
-    if ((double)cycles < until) cycles++;
-    t->next_done = t->now + cycles;
+    const int32_t count = t->actives;
+    if (!count) return;
+    double *const restrict rate = t->rate, *const restrict cycles = t->cycles;
+    const double *const restrict left = t->left;
+    for (int32_t k = 0; k < count; k++) rate[k] = share_of(&t->shares, t->active[k].sip, t->active[k].route);
+    for (int32_t k = 0; k < count; k++) cycles[k] = left[k] / rate[k];
+    const double until = least_of(cycles, count) - CLOSE;
+    int64_t whole = until > 0.0 ? (int64_t)until : 0;
+    if ((double)whole < until) whole++;
+    t->next_done = t->now + whole;
 }
