@@ -1,0 +1,86 @@
+"""From a Python function to a kernel's tree."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tops_kit.isa.dtypes import DType
+from tops_kit.topscc.builder import Builder
+from tops_kit.topscc.python.captures import Captures
+from tops_kit.topscc.python.core import Frame
+from tops_kit.topscc.python.places import Places
+from tops_kit.topscc.python.scope import Local, Scope, Static, stored_names
+from tops_kit.topscc.python.signature import Parameter
+from tops_kit.topscc.python.source import FunctionSource
+from tops_kit.topscc.python.statements import Translator
+from tops_kit.topscc.python.words import MEANINGS
+from tops_kit.topscc.target import S60, Target
+from tops_kit.topscc.tree import Kernel
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayType:
+    """What a kernel is compiled for where it takes an array."""
+
+    dtype: DType
+    ndim: int
+
+
+def build(
+    source: FunctionSource,
+    parameters: tuple[Parameter, ...],
+    given: Mapping[str, Any],
+    target: Target = S60,
+) -> tuple[Kernel, Captures]:
+    """The tree of a kernel, and what it took from the Python around.
+
+    `given` has for each parameter an ArrayType, a DType (a scalar), or the value of a constexpr. Raises
+    KernelError.
+    """
+    node, function = source.node, source.function
+    assert isinstance(node, ast.FunctionDef)
+    places = Places(source.file, source.name)
+    where = places.head(node, node.args.args[-1] if node.args.args else node.body[0], None)
+    constexprs = {
+        parameter.name: _written(given[parameter.name]) for parameter in parameters if parameter.is_constexpr
+    }
+    builder = Builder(source.name, where, target=target, constexprs=constexprs)
+    closure = function.__closure__ or ()
+    scope = Scope(
+        places,
+        stored=stored_names(node.body) | {parameter.name for parameter in parameters},
+        module=function.__globals__,
+        cells=dict(zip(function.__code__.co_freevars, closure, strict=True)),
+    )
+    captures = Captures()
+    frame = Frame(source.name, function.__code__, ())
+    translator = Translator(builder, scope, captures, frame, meanings=MEANINGS)
+    stored = stored_names(node.body)
+    for parameter in parameters:
+        _parameter(builder, scope, parameter, given[parameter.name], parameter.name in stored)
+    translator.block(node.body)
+    return builder.finish(where), captures
+
+
+def _parameter(builder: Builder, scope: Scope, parameter: Parameter, value: Any, stored: bool) -> None:
+    name, where = parameter.name, parameter.where
+    if isinstance(value, ArrayType) and not parameter.is_constexpr:
+        view = builder.pointer(name, value.dtype, value.ndim, where)
+        # a kernel that gives the name to other views needs a variable for it
+        scope.names[name] = (
+            Local(builder.declare(name, view, where), ()) if stored else Static(view, (), where)
+        )
+    elif isinstance(value, DType) and not parameter.is_constexpr:
+        scope.names[name] = Local(builder.scalar(name, value, where), ())
+    elif stored and isinstance(value, int | float):
+        scope.names[name] = Local(builder.declare(name, value, where), ())
+    else:
+        scope.names[name] = Static(value, (), where)
+
+
+def _written(value: Any) -> int | float | bool | str:
+    """A constexpr as it stands in the program's record."""
+    return value if isinstance(value, int | float | str) else str(value)

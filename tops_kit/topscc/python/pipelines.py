@@ -1,0 +1,281 @@
+"""Pipelines: loops whose loads run ahead of their body.
+
+With `slots` slots a buffer's loads run `slots` - 1 rounds ahead. Before the loop the first ones are started;
+each round starts one more, into the slot that the round before has left, and then waits for its own.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tops_kit.topscc.builder import Operand, Slice
+from tops_kit.topscc.diagnostics import Where
+from tops_kit.topscc.kinds import TileKind, ViewKind
+from tops_kit.topscc.python.core import Loop
+from tops_kit.topscc.python.rounds import Rounds
+from tops_kit.topscc.python.scope import LocalFunction, stored_names
+from tops_kit.topscc.tree import Buffer, Value, Variable
+
+
+@dataclass(slots=True, eq=False)
+class Stream:
+    """One load of a pipeline: what fills a buffer. `slots` - 1 loads run ahead, each with an event.
+
+    `kind` is that of the source, once it was built.
+    """
+
+    buffer: Buffer
+    source: Callable[[Operand], Value]
+    node: ast.expr
+    events: tuple[Variable, ...]
+    kind: ViewKind | TileKind | None = None
+
+    @property
+    def known(self) -> bool:
+        """Whether the source was built, and all its extents are known."""
+        return self.kind is not None and all(isinstance(extent, int) for extent in self.kind.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """The loads of a pipeline, and where its rounds end."""
+
+    streams: list[Stream]
+    stop: Operand
+    step: Operand
+    pad: Operand | None
+    where: Where
+
+
+class Pipelines(Rounds):
+    """Pipelines."""
+
+    def pipeline(self, node: ast.For, call: ast.Call) -> None:
+        """`for r in tops.pipeline(start, stop, step, load=[(buffer, source), ...], pad=value)`."""
+        name = self.counter_name(node, "pipeline")
+        if name in stored_names(node.body):
+            raise self.error(
+                f"{name} counts the rounds of a pipeline and can't be assigned",
+                node.target,
+                "use another name",
+            )
+        where = self.head(node, node.iter)
+        start, stop, step = self.bounds(call, "pipeline")
+        keywords = {keyword.arg: keyword.value for keyword in call.keywords}
+        unknown = [keyword for keyword in call.keywords if keyword.arg not in ("load", "pad")]
+        if unknown:
+            raise self.error(
+                f"pipeline has no argument {unknown[0].arg}", unknown[0], "it takes load= and pad="
+            )
+        if "load" not in keywords:
+            raise self.error(
+                "a pipeline needs its loads", call, f"write load=(buffer, lambda {name}: x[{name}:{name}+1])"
+            )
+        pad = self.number(keywords["pad"]) if "pad" in keywords else None
+        pairs = self._pairs(keywords["load"], name)
+        self._do_not_depend(pairs, node)
+        pipeline = Pipeline(
+            [self._stream(buffer, source, at, where) for buffer, source, at in pairs],
+            stop,
+            step,
+            pad,
+            where,
+        )
+        counts = {stream.buffer.slots for stream in pipeline.streams}
+        for distance in range(max(counts) - 1):
+            some = [stream for stream in pipeline.streams if distance < len(stream.events)]
+            position = self._plus(start, step, distance, where)
+            self._start_loads(pipeline, some, position, dict.fromkeys(counts, distance), distance)
+        slots = {n: self.builder.declare(f"{name}.slot{n}", 0, where) for n in counts if n > 1}
+        events = [event for stream in pipeline.streams for event in stream.events]
+        changed = self.changes(node.body) | {*events, *slots.values()}
+        counter = self.builder.begin_range(name, start, stop, step, where, assigns=changed)
+        with self.loop_body(unrolled=False) as loop:
+            loop.counter = counter
+            loop.events = tuple(events)
+            self._round(loop, pipeline, slots)
+            self.bind_counter(name, counter, self.region, where)
+            self.block(node.body)
+        self.builder.end_range(where)
+
+    def _pairs(self, node: ast.expr, name: str) -> list[tuple[Buffer, Any, ast.expr]]:
+        """The buffers and sources of `load=`."""
+        value = self.value(node)
+        form = f"(buffer, lambda {name}: x[{name}:{name}+1]), or a list of such pairs"
+        items = list(value) if isinstance(value, tuple) else []
+        nodes = node.elts if isinstance(node, ast.Tuple | ast.List) else [node] * len(items)
+        if len(items) == 2 and not any(isinstance(item, tuple) for item in items):
+            items, nodes = [tuple(items)], [node]
+        out: list[tuple[Buffer, Any, ast.expr]] = []
+        for item, at in zip(items, nodes, strict=True):
+            if not isinstance(item, tuple) or len(item) != 2:
+                raise self.error(
+                    f"{self.describe(item)} is no pair of buffer and source", at, f"write {form}"
+                )
+            buffer, source = item
+            if not isinstance(buffer, Buffer) or buffer.space != "L1":
+                raise self.error(
+                    f"a pipeline fills buffers in L1, this is {self.describe(buffer)}",
+                    at,
+                    "make one: row = tops.l1(dtype, shape, slots=2)",
+                )
+            if not callable(source) and not isinstance(source, LocalFunction):
+                raise self.error(
+                    f"the source must be a function of the round, this is {self.describe(source)}",
+                    at,
+                    f"write lambda {name}: x[{name}:{name}+1]",
+                )
+            if self.pipeline_of(buffer) or any(buffer is other for other, _, _ in out):
+                raise self.error(f"{buffer.name} is filled by a pipeline already", at, "use another buffer")
+            out.append((buffer, source, at))
+        if not out:
+            raise self.error("a pipeline needs its loads", node, f"write load={form}")
+        return out
+
+    def _do_not_depend(self, pairs: list[tuple[Buffer, Any, ast.expr]], node: ast.For) -> None:
+        """Loads run ahead of the body, so what they use must not change in it."""
+        stored = stored_names(node.body)
+        for _, source, at in pairs:
+            if not isinstance(source, LocalFunction):
+                continue
+            own = {argument.arg for argument in ast.walk(source.node) if isinstance(argument, ast.arg)}
+            for name in ast.walk(source.node):
+                if isinstance(name, ast.Name) and name.id in stored - own and source.scope is self.scope:
+                    raise self.error(
+                        f"the source uses {name.id}, which the loop's body changes, but loads run ahead",
+                        name if isinstance(source.node, ast.Lambda) else at,
+                        "compute it from the loop variable, or load without a pipeline",
+                    )
+
+    def _stream(self, buffer: Buffer, source: Any, at: ast.expr, where: Where) -> Stream:
+        def view(position: Operand) -> Value:
+            value = self.operand(self.call_with(source, [position], at), at)
+            if not isinstance(value, Value) or not isinstance(value.kind, ViewKind | TileKind):
+                raise self.error(
+                    f"the source of {buffer.name} must be a part of an array, this is {self.describe(value)}",
+                    at,
+                )
+            return value
+
+        events = tuple(
+            self.builder.declare(f"{buffer.name}.ready{number}", self.builder.no_event(where), where)
+            for number in range(buffer.slots - 1)
+        )
+        return Stream(buffer, view, at, events)
+
+    def _plus(self, start: Operand, step: Operand, times: int, where: Where) -> Operand:
+        if times == 0:
+            return start
+        distance = self.builder.binary("mul", step, times, where)
+        return self.builder.binary("add", start, distance, where)
+
+    def _before_end(self, position: Operand, stop: Operand, step: Operand, where: Where) -> bool | Operand:
+        number = self.static(step)
+        down = isinstance(number, int) and number < 0
+        condition = self.static(self.builder.compare("gt" if down else "lt", position, stop, where))
+        return condition if isinstance(condition, Value) else bool(condition)
+
+    def _start_loads(
+        self,
+        pipeline: Pipeline,
+        streams: list[Stream],
+        position: Operand,
+        slots: dict[int, Operand],
+        event: int,
+    ) -> None:
+        """Start the loads of a round, if there is one; `event`: the place of their events in the streams."""
+        where = pipeline.where
+        condition = self._before_end(position, pipeline.stop, pipeline.step, where)
+        if condition is False:
+            return
+        if condition is not True:
+            self.builder.begin_if(condition, where)
+        for stream in streams:
+            at = self.where(stream.node)
+            source = stream.source(position)
+            slot = self.builder.slot(stream.buffer, slots[stream.buffer.slots], at)
+            destination = self._cut(slot, source, stream, at)
+            started = self.builder.transfer(destination, source, at, pad=pipeline.pad)
+            self.builder.assign(stream.events[event], started, at)
+        if condition is not True:
+            self.builder.end_if(where)
+
+    def _cut(self, slot: Value, source: Value | None, stream: Stream, where: Where) -> Value:
+        """The part of a slot that a source fills: tails are smaller. No source: one like the last."""
+        if source is not None:
+            assert isinstance(source.kind, ViewKind | TileKind)
+            stream.kind = source.kind
+        room, kind = slot.kind, stream.kind
+        assert isinstance(room, ViewKind) and kind is not None
+        if room.dtype != kind.dtype:
+            raise self.error(
+                f"{stream.buffer.name} holds {room.dtype}, its source has {kind.dtype}",
+                where,
+                f"make the buffer of tops.{kind.dtype}, and convert after: {stream.buffer.name}[i].to(...)",
+            )
+        if kind.shape == room.shape:
+            return slot
+        if kind.rank != room.rank:
+            if stream.known:
+                return slot  # axes of extent 1 may be left out: the builder checks
+            raise self.error(
+                f"the source has {kind.rank} axes, a slot of {stream.buffer.name} has {room.rank}",
+                where,
+                "fix or keep axes: x[i] drops one, x[i:i+1] keeps it",
+            )
+        items = [
+            Slice()
+            if extent == most
+            else Slice(None, extent if isinstance(extent, int) else self._extent(source, axis, where))
+            for axis, (extent, most) in enumerate(zip(kind.shape, room.shape, strict=True))
+        ]
+        return self.builder.index(slot, items, where)
+
+    def _extent(self, source: Value | None, axis: int, where: Where) -> Operand:
+        assert source is not None
+        return self.builder.extent(source, axis, where)
+
+    def _round(self, loop: Loop, pipeline: Pipeline, slots: dict[int, Variable]) -> None:
+        """The start of a round: start the loads of a later one, then wait for this one's."""
+        assert loop.counter is not None
+        where, streams = pipeline.where, pipeline.streams
+        position = self.builder.read(loop.counter, where)
+        now: dict[int, Operand] = {1: 0}
+        later: dict[int, Operand] = {1: 0}
+        for count, variable in slots.items():
+            now[count] = self.builder.read(variable, where)
+            following = self._next_slot(now[count], count, where)
+            # the slot that the round before this one has left
+            later[count] = following if count == 2 else self._previous_slot(now[count], count, where)
+            self.builder.assign(variable, following, where)
+        awaited: list[Value] = []
+        for stream in streams:
+            awaited += [self.builder.read(event, where) for event in stream.events[:1]]
+            for event, after in zip(stream.events, stream.events[1:], strict=False):
+                self.builder.assign(event, self.builder.read(after, where), where)
+        for ahead in sorted({len(stream.events) for stream in streams} - {0}):
+            some = [stream for stream in streams if len(stream.events) == ahead]
+            self._start_loads(pipeline, some, self._plus(position, pipeline.step, ahead, where), later, -1)
+        for started in awaited:
+            self.builder.wait(started, where)
+        for stream in streams:
+            at = self.where(stream.node)
+            slot = self.builder.slot(stream.buffer, now[stream.buffer.slots], at)
+            source = None if stream.events and stream.known else stream.source(position)
+            loop.views[stream.buffer] = view = self._cut(slot, source, stream, at)
+            if not stream.events and source is not None:
+                self.builder.copy(view, source, at, pad=pipeline.pad)
+
+    def _next_slot(self, slot: Operand, count: int, where: Where) -> Operand:
+        if count == 2:
+            return self.builder.binary("sub", 1, slot, where)
+        following = self.builder.binary("add", slot, 1, where)
+        full = self.builder.compare("eq", following, count, where)
+        return self.builder.select(full, 0, following, where)
+
+    def _previous_slot(self, slot: Operand, count: int, where: Where) -> Operand:
+        first = self.builder.compare("eq", slot, 0, where)
+        return self.builder.select(first, count - 1, self.builder.binary("sub", slot, 1, where), where)
