@@ -300,12 +300,18 @@ def trial() -> Check:
         except (OSError, subprocess.SubprocessError) as error:
             return Check("trial", "recording", f"failed: {error}", BROKEN)
         if done.returncode != 0:
-            lines = done.stderr.decode(errors="replace").splitlines()
-            reason = next((line for line in lines if "session:" not in line), f"exit code {done.returncode}")
+            reason = _failure(done.stderr.decode(errors="replace")) or f"exit code {done.returncode}"
             return Check("trial", "recording", f"failed: {reason}", BROKEN)
         return Check(
             "trial", "recording", f"works ({time.monotonic() - begin:.1f} s for a program of one range)"
         )
+
+
+def _failure(output: str) -> str:
+    """The line of a run's stderr that says most of why it failed: our first one, else the last."""
+    lines = [line for line in output.splitlines() if line.strip() and "session:" not in line]
+    ours = [line.removeprefix("topsprof: ") for line in lines if line.startswith("topsprof: ")]
+    return next(iter([*ours, *lines[-1:]]), "")
 
 
 def as_json(found: list[Check]) -> str:
