@@ -140,7 +140,7 @@ def test_many_rows_by_turns(run: Launch, mode: str) -> None:
     counts, events = [], []
     for host_threads in (1, 2, 3):
         got = np.zeros((1000, 16), np.int32)
-        result = run(program, got, 1000, grid=2, block=12, mode=mode, host_threads=host_threads)
+        result = run(program, got, 1000, grid=2, block=12, mode=mode, host_threads=host_threads, events=True)
         assert np.array_equal(got, wanted)
         assert result.ran == ("in order" if host_threads == 1 else "in parallel")
         counts.append(result.counts)

@@ -7,7 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from tops_kit import gcu
 from tops_kit.engine.c_engine import CEngine
+from tops_kit.engine.debug import DebugLaunch
 from tops_kit.engine.launch import GlobalArray, launch
 from tops_kit.engine.options import MODES
 from tops_kit.engine.result import EVENT, EVENT_KINDS, LaunchResult
@@ -54,7 +56,7 @@ def scale(*, late_wait: bool = False) -> Program:
 def test_results_are_the_same_in_every_mode(run: Launch, mode: str) -> None:
     x = np.linspace(-3, 5, 50 * 64, dtype=np.float32).reshape(50, 64)
     y = np.zeros_like(x)
-    result = run(scale(), x, y, 50, grid=2, block=3, mode=mode)
+    result = run(scale(), x, y, 50, grid=2, block=3, mode=mode, events=True)
     assert np.array_equal(y, 2 * x)
     assert (result.counts is None) == (mode == "fast")
     assert (result.events is None) == (mode != "timed")
@@ -96,7 +98,7 @@ def kinds(events: np.ndarray) -> list[str]:
 def test_events_of_a_timed_run(run: Launch) -> None:
     x, y = np.ones((1, 64), np.float32), np.zeros((1, 64), np.float32)
     program = scale()
-    result = run(program, x, y, 1, mode="timed")
+    result = run(program, x, y, 1, mode="timed", events=True)
     assert result.events is not None
     (events,) = result.events
     assert events.dtype == EVENT
@@ -128,7 +130,7 @@ def test_scalar_cycles_follow_the_table(run: Launch) -> None:
     asm.op("isub", "left", "left", asm.constant(1))
     asm.op("brnz", "left", "loop")
     asm.op("end")
-    result = run(asm.finish(), mode="timed")
+    result = run(asm.finish(), mode="timed", events=True)
     assert result.events is not None
     assert result.events[0]["scalar_cycles"].tolist() == [8 + 4 + 1 + 10 * 2 + 1]
 
@@ -147,7 +149,7 @@ def test_a_scalar_access_waits_once_for_what_units_still_use(run: Launch) -> Non
     asm.op("tfill", "b", asm.constant(1.0))
     asm.op("sts", "b", zero, zero, zero, "x")
     asm.op("end")
-    result = run(asm.finish(), mode="timed")
+    result = run(asm.finish(), mode="timed", events=True)
     assert result.events is not None
     (events,) = result.events
     assert kinds(events) == ["vector", "sync", "vector", "sync", "end"]
@@ -165,7 +167,7 @@ def test_vector_registers_and_atomics_make_events(run: Launch) -> None:
     asm.op("atomic_add", "old", "one", "sum")
     asm.op("end")
     got = np.ones(1, np.float32)
-    result = run(asm.finish(), got, mode="timed")
+    result = run(asm.finish(), got, mode="timed", events=True)
     assert got[0] == 65
     assert result.events is not None
     (events,) = result.events
@@ -208,3 +210,79 @@ def test_effects_put_off_show_a_wait_that_is_missing(c_engine: CEngine, mode: st
 @pytest.mark.parametrize("engine", ["c", "oracle"])
 def test_other_modes_move_at_once(c_engine: CEngine, engine: str) -> None:
     assert deferred("fast", engine, wait=False) == 11
+
+
+def test_a_timed_run_gives_times_and_intervals(run: Launch) -> None:
+    x, y = np.ones((8, 64), np.float32), np.zeros((8, 64), np.float32)
+    plain = run(scale(), x, y, 8, grid=2, block=4, mode="timed").times
+    shown = run(scale(), x, y, 8, grid=2, block=4, mode="timed", pipeline=True).times
+    assert plain is not None
+    assert shown is not None
+    assert plain.cycles == shown.cycles > 0
+    assert plain.transfers == 16
+    assert plain.moved[3, 1] == plain.moved[1, 3] == 8 * 256
+    assert len(plain.intervals) == 0
+    assert len(shown.intervals) > 0
+
+
+def test_another_part_takes_another_time(run: Launch) -> None:
+    x, y = np.ones((8, 64), np.float32), np.zeros((8, 64), np.float32)
+    times = [
+        run(scale(), x, y, 8, block=4, mode="timed", spec=gcu.load(part)).times for part in ("s60", "t20")
+    ]
+    assert times[0].cycles != times[1].cycles
+
+
+def clocked() -> Program:
+    """Thread 0 and 1 write the time before and after a transfer of their own size."""
+    asm = Assembler("clocked")
+    out = asm.pointer("out", I32, ndim=2, stored=True, atomic=True, loaded=False)
+    big = asm.buffer("big", "L2", F32, (1 << 14,))
+    row = asm.buffer("row", "L1", F32, (1 << 14,))
+    zero = asm.constant(0)
+    asm.op("special", "id", "thread_id")
+    asm.op("tptr", "all", out)
+    asm.op("tindex", "mine", "all", 0, "id")
+    asm.op("tbuf", "row", row, zero, 0)
+    asm.op("tbuf", "big", big, zero, 0)
+    asm.op("iadd", "size", "id", asm.constant(1))
+    asm.op("imul", "size", "size", asm.constant(1 << 13))
+    asm.op("tslice", "row", "row", 0, zero, "size")
+    asm.op("tslice", "big", "big", 0, zero, "size")
+    asm.op("clock", "before")
+    asm.op("dma", "e", "row", "big", zero, 0)
+    asm.op("wait", "e")
+    asm.op("clock", "after")
+    for place, register in enumerate(("before", "after")):
+        asm.op("tindex", "one", "mine", 0, asm.constant(place))
+        asm.op("atomic_exchange", "old", "one", register)
+    asm.op("end")
+    return asm.finish()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_clock_tells_the_same_in_every_mode(run: Launch, mode: str) -> None:
+    got = np.zeros((2, 2), np.int32)
+    result = run(clocked(), got, block=2, mode=mode)
+    spec = gcu.load("s60")
+    (before, after), (before_other, after_other) = got.tolist()
+    assert before == before_other == 10 * spec.scalar_issue_cycles
+    # as if the thread were alone: latency and bytes by bandwidth, and the instructions themselves
+    for took, size in ((after - before, 1 << 15), (after_other - before_other, 1 << 16)):
+        least = spec.dte_latency_cycles["l2"] + size / spec.port_bytes_per_cycle
+        assert least <= took <= least + 8
+    assert (result.counts is None) == (mode == "fast")
+    assert result.events is None
+
+
+def test_the_clock_under_a_debugger(c_engine: CEngine) -> None:
+    got = np.zeros((2, 2), np.int32)
+    array = GlobalArray.of(got, I32)
+    DebugLaunch(clocked(), [array], grid=(1,), block=(2,)).resume(steps=7)
+    stepped = DebugLaunch(clocked(), [array], grid=(1,), block=(2,))
+    while stepped.resume(steps=1).reason != "end":
+        pass
+    by_steps = got.copy()
+    launch(clocked(), [array], grid=(1,), block=(2,), mode="fast", engine="c")
+    assert np.array_equal(by_steps, got)
+    assert got.all()

@@ -4,21 +4,35 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from tops_kit.engine import printing
+from tops_kit import gcu
+from tops_kit.engine import printing, timing_parameters
 from tops_kit.engine.fault import RawFault, fault_error
 from tops_kit.engine.options import MODES, Options
 from tops_kit.engine.packing import Argument, pack_arguments, pack_program
 from tops_kit.engine.result import EVENT, LaunchResult
+from tops_kit.engine.timing_result import SIP_COLUMNS, TimingResult
+from tops_kit.gcu import Specification
 from tops_kit.isa.program import Program
+from tops_kit.isa.table import OPCODES
 from tops_kit.isa.verify import verify
 
 _RAN = {0: "in order", 1: "in parallel", 3: "again"}
-INTERFACE = 1  # of the C module: as in launch_module.c
+INTERFACE = 2  # of the C module: as in launch_module.c
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A program made ready: the C module's kernel, and what the cost model has to know of the program."""
+
+    kernel: Any
+    flags: bytes
+    has_clock: bool
 
 
 class CEngine:
@@ -30,28 +44,45 @@ class CEngine:
     def __init__(self, module: ModuleType) -> None:
         self.module = module
         self._engine = module.engine()
-        self._kernels: weakref.WeakKeyDictionary[Program, Any] = weakref.WeakKeyDictionary()
+        self._prepared: weakref.WeakKeyDictionary[Program, Prepared] = weakref.WeakKeyDictionary()
+        self._parts: dict[str, Specification] = {}
 
     @property
     def tiles(self) -> str:
         """Which instructions of the processor the tile library uses: "generic", "avx2", "avx512"."""
         return str(self.module.TILES)
 
-    def kernel(self, program: Program) -> Any:
-        """The program prepared for the machine. Raises BinaryError where it can't be run."""
-        kernel = self._kernels.get(program)
-        if kernel is None:
+    def prepared(self, program: Program) -> Prepared:
+        """The program ready for the machine. Raises BinaryError where it can't be run."""
+        ready = self._prepared.get(program)
+        if ready is None:
             verify(program)
-            kernel = self._kernels[program] = pack_program(self.module, program)
-        return kernel
+            has_clock = bool(np.any(program.code[:, 0] == OPCODES["clock"]))
+            kernel = pack_program(self.module, program)
+            ready = Prepared(kernel, timing_parameters.flags(program).tobytes(), has_clock)
+            self._prepared[program] = ready
+        return ready
+
+    def times_wanted(
+        self, program: Program, ready: Prepared, options: Options
+    ) -> tuple[bytes, bytes, bool] | None:
+        """What the cost model needs, where times (or a clock) are asked for; of the program's part by
+        default."""
+        if options.mode != "timed" and not ready.has_clock:
+            return None
+        spec = options.spec or self._parts.get(program.arch)
+        if spec is None:
+            spec = self._parts[program.arch] = gcu.load(program.arch)
+        return timing_parameters.parameters(spec).packed(), ready.flags, options.intervals
 
     def launch(self, program: Program, arguments: Sequence[Argument], options: Options) -> LaunchResult:
         """Run a program; see launch.launch."""
-        kernel = self.kernel(program)
+        ready = self.prepared(program)
+        wanted = self.times_wanted(program, ready, options)
         arrays, scalars = pack_arguments(program.parameters, arguments)
-        raw, prints, dropped, counts, traces, ran = self.module.launch(
+        raw, prints, dropped, counts, traces, times, ran = self.module.launch(
             self._engine,
-            kernel,
+            ready.kernel,
             MODES.index(options.mode),
             arrays,
             scalars,
@@ -60,6 +91,8 @@ class CEngine:
             options.host_threads,
             options.budget_s,
             options.defer,
+            options.events,
+            wanted,
         )
         output = printing.lines(prints, program.strings) if prints else []
         if raw is not None:
@@ -73,8 +106,14 @@ class CEngine:
             dropped,
             None if counts is None else np.frombuffer(counts, np.int64),
             None if traces is None else [np.frombuffer(events, EVENT) for events in traces],
+            None if times is None else TimingResult.of_bytes(times, _sips(times)),
             ran=_RAN[ran],
         )
+
+
+def _sips(times: tuple[Any, ...]) -> int:
+    """How many rows the table of SIPs has."""
+    return len(times[1]) // (8 * len(SIP_COLUMNS))
 
 
 def raw_fault(raw: tuple[Any, ...]) -> RawFault:

@@ -33,7 +33,7 @@ static void set_specials(int32_t *s, const launch *l, int32_t id, int32_t block,
 
 bool context_start(context *c, launch *l, int32_t id, uint8_t *l2) {
     const kernel *const k = l->kernel;
-    const size_t keys = k->keys < KEY_NONE ? (size_t)k->keys : KEY_NONE + (size_t)1;
+    const size_t keys = (size_t)kernel_keys(k);
     const size_t scalars = aligned((size_t)k->scalars * sizeof(reg)), tiles = aligned((size_t)k->tiles * sizeof(tile)),
                  vectors = (size_t)k->vectors * sizeof(vreg), bytes = scalars + vectors + tiles + keys + 64;
     if (!reserve_registers(c, bytes) || !arena_reserve(&c->l1, (size_t)k->l1_bytes)) return false;
@@ -45,6 +45,7 @@ bool context_start(context *c, launch *l, int32_t id, uint8_t *l2) {
     const print_log line = {.bytes = t->line.bytes, .capacity = t->line.capacity};
     transfer *const pending = t->pending;
     const int32_t pending_capacity = t->pending_capacity;
+    timing_free(t->clock);
     *t = (thread){
         .kernel = k,
         .launch = l,
@@ -78,6 +79,7 @@ void context_free(context *c) {
     free(c->registers);
     free(c->thread.line.bytes);
     free(c->thread.pending);
+    timing_free(c->thread.clock);
     arena_free(&c->l1);
     *c = (context){0};
 }

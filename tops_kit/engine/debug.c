@@ -13,6 +13,8 @@ bool debug_begin(debug_launch *d, const launch *l) {
     d->none = calloc(count, 1);
     d->steps_done = calloc(threads, sizeof *d->steps_done);
     d->launch.counts = calloc(count, sizeof *d->launch.counts);
+    if (l->kernel->has_clock) d->launch.traces = d->traces = calloc(threads, sizeof *d->traces);
+    if (l->kernel->has_clock && !d->traces) return false;
     if (!d->context || !d->l2 || !d->breakpoints || !d->none || !d->steps_done || !d->launch.counts) return false;
     atomic_store(&d->launch.limit, INT32_MAX);
     for (int32_t b = 0; b < l->blocks; b++) {
@@ -30,6 +32,8 @@ bool debug_begin(debug_launch *d, const launch *l) {
 void debug_end(debug_launch *d) {
     for (int64_t id = 0; d->context && id < threads_of(d); id++) context_free(&d->context[id]);
     for (int32_t b = 0; d->l2 && b < d->launch.blocks; b++) arena_free(&d->l2[b]);
+    for (int64_t id = 0; d->traces && id < threads_of(d); id++) free(d->traces[id].item);
+    free(d->traces);
     free(d->context);
     free(d->l2);
     free(d->breakpoints);

@@ -12,6 +12,7 @@ typedef struct {
     uint8_t *breakpoints; /* per pc */
     uint8_t *none;        /* no breakpoints */
     int64_t *steps_done;  /* by thread: instructions run */
+    event_log *traces;    /* by thread, when the kernel reads its clock */
 } debug_launch;
 
 /* Every thread at its first instruction; `l` is copied. False: no memory. */

@@ -23,9 +23,10 @@ from tops_kit.engine import printing
 from tops_kit.engine.c_engine import raw_fault
 from tops_kit.engine.fault import KernelFault, RawFault
 from tops_kit.engine.launch import ENGINES
-from tops_kit.engine.options import three
+from tops_kit.engine.options import Options, three
 from tops_kit.engine.packing import Argument, pack_arguments
 from tops_kit.engine.result import Counts
+from tops_kit.gcu import Specification
 from tops_kit.isa.dtypes import DTYPES, DType
 from tops_kit.isa.faults import BY_NAME
 from tops_kit.isa.program import Program
@@ -112,6 +113,7 @@ class DebugLaunch:
         *,
         grid: tuple[int, ...],
         block: tuple[int, ...],
+        spec: Specification | None = None,
         defer: bool = False,
     ) -> None:
         engine = ENGINES.c()
@@ -124,7 +126,10 @@ class DebugLaunch:
         self._arguments = list(arguments)  # their owners live as long as this
         self._c = engine.module
         arrays, scalars = pack_arguments(program.parameters, arguments)
-        self._debug = self._c.debug_new(engine.kernel(program), arrays, scalars, self.grid, self.block, defer)
+        ready = engine.prepared(program)
+        options = Options(self.grid, self.block, "debug", 1, 0, defer, spec)
+        times = engine.times_wanted(program, ready, options)
+        self._debug = self._c.debug_new(ready.kernel, arrays, scalars, self.grid, self.block, defer, times)
         self._turn = 0  # the thread whose turn it is
         self._shown: set[int] = (
             set()

@@ -7,7 +7,8 @@ static const char DEBUG[] = "tops_kit.engine.debug";
 
 typedef struct {
     debug_launch debug;
-    PyObject *kernel; /* kept alive */
+    timing_parameters part;
+    PyObject *kernel, *times; /* kept alive */
 } holder;
 
 static void free_debug(PyObject *capsule) {
@@ -16,18 +17,19 @@ static void free_debug(PyObject *capsule) {
     debug_end(&h->debug);
     launch_drop_arguments(&arguments);
     Py_DECREF(h->kernel);
+    Py_DECREF(h->times);
     PyMem_Free(h);
 }
 
-PyDoc_STRVAR(new_doc, "debug_new(kernel, arrays, scalars, grid, block, defer) -> debug");
+PyDoc_STRVAR(new_doc, "debug_new(kernel, arrays, scalars, grid, block, defer, times) -> debug\n\ntimes: as of launch");
 static PyObject *debug_new(PyObject *module, PyObject *args) {
     (void)module;
-    PyObject *kernel_capsule, *capsule = NULL;
+    PyObject *kernel_capsule, *times, *capsule = NULL;
     Py_buffer arrays, scalars;
     launch l = {.mode = MODE_DEBUG};
     int defer;
-    if (!PyArg_ParseTuple(args, "Oy*y*(iii)(iii)p", &kernel_capsule, &arrays, &scalars, &l.grid[0], &l.grid[1], &l.grid[2], &l.block[0],
-                          &l.block[1], &l.block[2], &defer)) {
+    if (!PyArg_ParseTuple(args, "Oy*y*(iii)(iii)pO", &kernel_capsule, &arrays, &scalars, &l.grid[0], &l.grid[1], &l.grid[2], &l.block[0],
+                          &l.block[1], &l.block[2], &defer, &times)) {
         return NULL;
     }
     holder *const h = PyMem_Calloc(1, sizeof *h);
@@ -35,9 +37,10 @@ static PyObject *debug_new(PyObject *module, PyObject *args) {
     l.defer = defer != 0;
     if (!h) {
         PyErr_NoMemory();
-    } else if (k && launch_take_grid(&l) && launch_take_arguments(&l, k, &arrays, &scalars)) {
+    } else if (k && launch_take_grid(&l) && launch_take_arguments(&l, k, &arrays, &scalars) && launch_take_part(&l, times, &h->part)) {
         if (debug_begin(&h->debug, &l)) {
             h->kernel = Py_NewRef(kernel_capsule);
+            h->times = Py_NewRef(times);
             capsule = PyCapsule_New(h, DEBUG, free_debug);
         } else {
             PyErr_NoMemory();

@@ -85,6 +85,7 @@
 #ifndef HOOK_SYNC_EVENT
 #define HOOK_SYNC_EVENT(view) ((void)0)
 #endif
+/* only a machine that makes events can tell the time (schedule.c chooses) */
 #ifndef HOOK_CLOCK
-#define HOOK_CLOCK 0
+#define HOOK_CLOCK(d) ((d) = 0)
 #endif

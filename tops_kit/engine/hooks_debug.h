@@ -1,10 +1,11 @@
-/* Debug mode: stops at breakpoints and after a number of steps. */
+/* Debug mode: stops at breakpoints and after a number of steps. Kernels that read their clock make events, too. */
+#define TRACING (self->trace != NULL)
+#include "hooks_trace.h"
 #define HOOK_ENTER(pc) \
     const uint8_t *const breakpoints = self->breakpoints; \
     int64_t steps = self->steps; \
-    self->counts[pc]++
-#define HOOK_LEAVE(next) (self->counts[next]--, self->steps = steps)
-#define HOOK_JUMP(from, to) (self->counts[(from) + 1]--, self->counts[to]++)
+    TRACE_ENTER(pc)
+#define HOOK_LEAVE(next) (TRACE_LEAVE(next), self->steps = steps)
 #define HOOK_ISSUE \
     if (unlikely((steps <= 0) | breakpoints[PC])) goto stopped; \
     steps--

@@ -1,8 +1,10 @@
-/* Sanitized mode: every access is shown to the sanitizer before it happens (sanitizer.h). */
+/* Sanitized mode: every access is shown to the sanitizer before it happens (sanitizer.h). Kernels that read their clock make
+   events, too. */
 #include "sanitizer.h"
-#define HOOK_ENTER(pc) (self->counts[pc]++)
-#define HOOK_LEAVE(next) (self->counts[next]--)
-#define HOOK_JUMP(from, to) (self->counts[(from) + 1]--, self->counts[to]++)
+#define TRACING (self->trace != NULL)
+#include "hooks_trace.h"
+#define HOOK_ENTER(pc) TRACE_ENTER(pc)
+#define HOOK_LEAVE(next) TRACE_LEAVE(next)
 #define HOOK_VIEW_READ(view) CHECK(sanitizer_view_read(self, PC, view))
 #define HOOK_VIEW_WRITE(view) CHECK(sanitizer_view_write(self, PC, view))
 #define HOOK_ELEMENT_READ(view, at, size_bytes) CHECK(sanitizer_element_read(self, PC, view, at, size_bytes))

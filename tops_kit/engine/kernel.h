@@ -133,6 +133,8 @@ typedef struct thread {
     event_log *trace;
     uint8_t *touched;       /* per key: a unit has used it since the scalar unit last waited for it */
     int64_t scalar_pending; /* issue cycles since the last event, up to the last jump */
+    struct timing *clock;   /* of a kernel that reads its clock: the cost model over this thread alone */
+    int64_t clocked;        /* events that it has had */
     /* sanitized, debug */
     struct sanitizer *sanitizer;
     bool defer;

@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include "kernel.h"
 #include "memory.h"
+#include "timing.h"
 
 enum { SIGNALS_NS = 50000000 }; /* between looks at signals */
 
@@ -20,9 +21,13 @@ typedef struct launch {
     /* looks at signals: not 0 when the launch has to stop; called by the launching thread only */
     int (*signals)(void *);
     void *signals_data;
-    event_log *traces;          /* timed: one a thread */
     const uint8_t *breakpoints; /* debug: zeros, one a pc */
+    /* the cost model: figures of the part (NULL: no times), flags of the instructions, whether to record intervals */
+    const timing_parameters *part;
+    const uint8_t *flags;
+    bool intervals;
     /* while it runs */
+    event_log *traces;     /* timed: one a thread; the engine's */
     _Atomic int stop;      /* a fault that ends everything: FAULT_STOPPED, FAULT_TIMEOUT, FAULT_MEMORY */
     _Atomic int32_t limit; /* units from here on are not wanted: an earlier one has a fault */
     int64_t next_signals_ns;
@@ -37,11 +42,14 @@ typedef struct launch {
 typedef struct engine engine;
 engine *engine_new(void);
 void engine_free(engine *e);
-/* Runs it; the results stand in the launch. */
+/* Runs it; the results stand in the launch, its traces in the engine until engine_tidy. */
 void engine_run(engine *e, launch *l);
+void engine_tidy(engine *e);  /* frees memory that is too much to keep */
 void launch_clear(launch *l); /* frees results */
 
 int64_t monotonic_ns(void);
+/* Keys of slots as events have them. */
+static inline int32_t kernel_keys(const kernel *k) { return k->keys < KEY_NONE ? k->keys : KEY_NONE; }
 /* Whether a kernel's pointers allow several host threads: what is stored is neither loaded nor stored otherwise. */
 bool launch_is_parallel(const launch *l);
 

@@ -19,6 +19,7 @@ from tops_kit.engine.fault import RawFault, fault_error
 from tops_kit.engine.options import Mode, Options, three, usable_cores
 from tops_kit.engine.packing import Argument, GlobalArray, pack_arguments
 from tops_kit.engine.result import LaunchResult
+from tops_kit.gcu import Specification
 from tops_kit.isa.program import Program
 
 if TYPE_CHECKING:
@@ -70,20 +71,23 @@ def launch(
     *,
     grid: tuple[int, ...],
     block: tuple[int, ...],
-    spec: object | None = None,
+    spec: Specification | None = None,
     mode: Mode = "fast",
     host_threads: int | None = None,
     budget_s: float = 60.0,
     pipeline: bool = False,
+    events: bool = False,
     defer: bool = False,
     engine: Literal["c", "oracle"] | None = None,
 ) -> LaunchResult:
     """Run a program with arguments in the order of its parameters; arrays are changed in place.
 
     `grid` (blocks) and `block` (threads) have 1 to 3 axes, x first. Results depend neither on
-    `host_threads` (default: the cores of this process) nor on `mode`. `budget_s`: a launch that takes
-    longer faults (0: no limit). `defer` (debug and sanitized modes): transfers move when they complete.
-    `engine`: None takes the C machine where there is one, else the oracle with a warning.
+    `host_threads` (default: the cores of this process) nor on `mode`. `spec` is the part (default: the
+    one that the program was compiled for) whose times the timed mode gives; `pipeline` adds what each
+    unit did when, `events` the events that times follow from. `budget_s`: a launch that takes longer
+    faults (0: no limit). `defer` (debug and sanitized modes): transfers move when they complete.
+    `engine`: None takes the C machine where there is one, else the oracle, with a warning.
 
     Raises KernelFault; ValueError for arguments or a grid that the kernel can't have; KeyboardInterrupt.
     """
@@ -91,7 +95,9 @@ def launch(
     if engine == "c" and c_engine is None:
         raise ValueError(f"the C engine: {ENGINES.why_not}")
     threads = ENGINES.cores if host_threads is None else host_threads
-    options = Options(three(grid), three(block), mode, threads, budget_s, defer)
+    options = Options(
+        three(grid), three(block), mode, threads, budget_s, defer, spec, intervals=pipeline, events=events
+    )
     if c_engine is not None:
         return c_engine.launch(program, arguments, options)
     if engine is None:

@@ -1,18 +1,27 @@
-/* What the files of the Python module share (launch_module.c, debug_module.c). */
+/* What the files of the Python module share. */
 #ifndef TOPS_MODULE_H
 #define TOPS_MODULE_H
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include "launch.h"
 
+/* A scalar register's value, as packing.py packs it. */
+typedef struct {
+    int32_t number;
+    uint32_t bits;
+} __attribute__((packed)) packed_register;
+
 kernel *kernel_of(PyObject *capsule); /* NULL with an exception */
 /* A launch's arguments, unpacked into memory of its own: launch_drop_arguments frees it. False with an exception. */
 bool launch_take_arguments(launch *l, const kernel *k, const Py_buffer *arrays, const Py_buffer *scalars);
 void launch_drop_arguments(launch *l);
+/* The cost model's figures (into `part`) and flags (timing_parameters.py), which `wanted` keeps alive; None: no times. */
+bool launch_take_part(launch *l, PyObject *wanted, timing_parameters *part);
 bool launch_take_grid(launch *l); /* blocks and threads from grid and block; false with an exception */
 PyObject *fault_object(const fault *f);
 PyObject *counts_object(const launch *l);
+PyObject *result_object(launch *l, bool events); /* of a launch that ran, while its engine keeps the traces */
 
-extern PyMethodDef debug_methods[];
+extern PyMethodDef kernel_methods[], launch_methods[], debug_methods[];
 
 #endif

@@ -6,6 +6,8 @@ import os
 from dataclasses import dataclass
 from typing import Literal
 
+from tops_kit.gcu import Specification
+
 Mode = Literal["fast", "counted", "timed", "sanitized", "debug"]
 MODES: tuple[Mode, ...] = ("fast", "counted", "timed", "sanitized", "debug")  # in the C machine's order
 
@@ -28,6 +30,9 @@ class Options:
     host_threads: int
     budget_s: float
     defer: bool
+    spec: Specification | None = None
+    intervals: bool = False
+    events: bool = False
 
 
 def three(extents: tuple[int, ...]) -> Extents:

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tops_kit.engine.timing_result import TimingResult
+
 Counts = npt.NDArray[np.int64]
 
 # an event of the timed mode: tevent in machine.h
@@ -30,10 +32,10 @@ class LaunchResult:
     """A launch that went well.
 
     `output`: printed lines; `dropped_prints`: how many the limit of 1 MB a thread cut off. `counts` (all
-    modes but fast): how often each instruction ran, all threads together. `events` (timed): per thread,
-    in order, of type EVENT. `report` (timed): the timing report. `faults` (sanitized): what the sanitizer
-    found. `engine`: "c" or "oracle". `ran`: "in order" on one host thread, "in parallel", or "again" in order
-    since two threads of the kernel had stored to the same place; results are the same.
+    modes but fast): how often each instruction ran, all threads together. `times` (timed): when what ran.
+    `events` (timed, where asked for): per thread, in order, of type EVENT. `faults` (sanitized): what the
+    sanitizer found. `engine`: "c" or "oracle". `ran`: "in order" on one host thread, "in parallel", or
+    "again" in order since two threads of the kernel had stored to the same place; results are the same.
     """
 
     mode: str
@@ -44,6 +46,6 @@ class LaunchResult:
     dropped_prints: int = 0
     counts: Counts | None = None
     events: list[npt.NDArray[Any]] | None = None
-    report: object | None = None
+    times: TimingResult | None = None
     faults: list[object] = field(default_factory=list)
     ran: str = "in order"

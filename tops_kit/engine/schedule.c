@@ -14,7 +14,7 @@
 #include "stores.h"
 #include "tiles/tiles.h"
 
-enum { WORTH_HELP_NS = 60000 };
+enum { WORTH_HELP_NS = 60000, KEPT_TRACE_BYTES = 64 << 20 };
 
 static const machine_function machines[MODE_COUNT] = {machine_fast, machine_counted, machine_timed, machine_sanitized, machine_debug};
 
@@ -22,6 +22,8 @@ struct engine {
     worker *worker;
     int32_t workers;
     helpers *helpers;
+    event_log *traces;
+    int64_t trace_count;
 };
 
 engine *engine_new(void) { return calloc(1, sizeof(engine)); }
@@ -38,8 +40,22 @@ static void worker_free(worker *w) {
     arena_free(&w->l2);
 }
 
+static void free_traces(engine *e) {
+    for (int64_t t = 0; t < e->trace_count; t++) free(e->traces[t].item);
+    free(e->traces);
+    e->traces = NULL;
+    e->trace_count = 0;
+}
+
+void engine_tidy(engine *e) {
+    int64_t bytes = 0;
+    for (int64_t t = 0; t < e->trace_count; t++) bytes += e->traces[t].capacity * (int64_t)sizeof(tevent);
+    if (bytes > KEPT_TRACE_BYTES) free_traces(e);
+}
+
 void engine_free(engine *e) {
     if (!e) return;
+    free_traces(e);
     helpers_free(e->helpers);
     for (int32_t k = 0; k < e->workers; k++) worker_free(&e->worker[k]);
     free(e->worker);
@@ -57,7 +73,8 @@ typedef struct {
 
 static bool worker_begin(worker *w, launch *l, bool launching, bool log_stores) {
     w->launch = l;
-    w->run = machines[l->mode];
+    /* who reads the clock needs events to tell it by */
+    w->run = machines[l->kernel->has_clock && l->mode < MODE_TIMED ? MODE_TIMED : l->mode];
     w->launching = launching;
     w->log_stores = log_stores;
     w->stores.count = 0;
@@ -65,7 +82,7 @@ static bool worker_begin(worker *w, launch *l, bool launching, bool log_stores) 
     w->prints.size = 0;
     w->prints.dropped = 0;
     w->fault.kind = FAULT_NONE;
-    const int32_t counts = l->counts ? l->kernel->count + 2 : 0;
+    const int32_t counts = l->counts || l->kernel->has_clock ? l->kernel->count + 2 : 0;
     if (counts > w->counts_capacity) {
         free(w->counts);
         w->counts = malloc((size_t)counts * sizeof *w->counts);
@@ -87,6 +104,19 @@ static bool workers_begin(engine *e, launch *l, int32_t count, bool log_stores) 
     for (int32_t k = 0; k < count; k++) {
         if (!worker_begin(&e->worker[k], l, k == 0, log_stores)) return false;
     }
+    return true;
+}
+
+static bool traces_begin(engine *e, launch *l) {
+    const int64_t count = l->mode == MODE_TIMED || l->kernel->has_clock ? (int64_t)l->blocks * l->block_threads : 0;
+    if (count > e->trace_count) {
+        event_log *const grown = realloc(e->traces, (size_t)count * sizeof *grown);
+        if (!grown) return false;
+        memset(grown + e->trace_count, 0, (size_t)(count - e->trace_count) * sizeof *grown);
+        e->traces = grown;
+        e->trace_count = count;
+    }
+    l->traces = count ? e->traces : NULL;
     return true;
 }
 
@@ -241,7 +271,10 @@ static void gather(launch *l, worker *w, int32_t count) {
 static void start(launch *l) {
     atomic_store(&l->stop, 0);
     atomic_store(&l->limit, INT32_MAX);
-    for (int64_t t = 0; l->traces && t < (int64_t)l->blocks * l->block_threads; t++) l->traces[t].count = 0;
+    for (int64_t t = 0; l->traces && t < (int64_t)l->blocks * l->block_threads; t++) {
+        l->traces[t].count = 0;
+        l->traces[t].failed = false;
+    }
 }
 
 static void run_serial(engine *e, launch *l) {
@@ -263,7 +296,7 @@ void engine_run(engine *e, launch *l) {
     const bool parallel = l->host_threads > 1 && units > 1 && launch_is_parallel(l);
     int32_t count = !parallel ? 1 : l->host_threads < units ? l->host_threads : units;
     l->next_signals_ns = began + SIGNALS_NS;
-    if (!workers_begin(e, l, count, parallel)) {
+    if (!workers_begin(e, l, count, parallel) || !traces_begin(e, l)) {
         l->fault = (fault){.kind = FAULT_MEMORY, .pc = -1, .thread = -1, .block = -1, .object = -1, .rank = {-1, -1}};
         return;
     }
@@ -319,5 +352,4 @@ bool launch_is_parallel(const launch *l) {
 void launch_clear(launch *l) {
     free(l->prints.bytes);
     l->prints = (print_log){0};
-    for (int64_t t = 0; l->traces && t < (int64_t)l->blocks * l->block_threads; t++) free(l->traces[t].item);
 }

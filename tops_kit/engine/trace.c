@@ -1,5 +1,6 @@
 #include "trace.h"
 #include <stdlib.h>
+#include "launch.h"
 #include "tiles/elements.h"
 #include "views.h"
 
@@ -107,7 +108,20 @@ void trace_sync(thread *self, int32_t pc, int64_t cycles, const tile *view) {
     self->touched[e->key[0]] = 0;
 }
 
-int32_t trace_clock(thread *self, int64_t cycles) {
-    (void)self;
-    return (int32_t)cycles;
+int trace_clock(thread *self, int32_t pc, int64_t cycles, int32_t *now) {
+    const launch *const l = self->launch;
+    const kernel *const k = self->kernel;
+    *now = 0;
+    if (!l->part) return FAULT_NONE; /* no part, no time */
+    trace_wait(self, pc, cycles, EV_WAIT, 0); /* for nothing: it carries the scalar unit's cycles */
+    if (!self->clock) self->clock = timing_create(l->part, 1, 1, kernel_keys(k), k->count + 1, l->flags, false);
+    const event_log *const log = self->trace;
+    if (!self->clock || log->failed) return fault_set(self, FAULT_MEMORY, NULL, 0, 0, 0, 0);
+    int status = timing_feed(self->clock, 0, log->item + self->clocked, log->count - self->clocked);
+    if (status == TIMING_OK) status = timing_advance(self->clock);
+    if (status != TIMING_OK) return fault_set(self, FAULT_MEMORY, NULL, 0, 0, 0, 0);
+    self->clocked = log->count;
+    const int64_t time = timing_clock(self->clock, 0);
+    *now = (int32_t)(time > 0 ? time : 0);
+    return FAULT_NONE;
 }

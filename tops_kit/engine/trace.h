@@ -13,11 +13,13 @@ void trace_transfer(thread *self, int32_t pc, int64_t cycles, uint32_t event, co
 void trace_atomic(thread *self, int32_t pc, int64_t cycles, const tile *view, const tile *source, double flops);
 void trace_wait(thread *self, int32_t pc, int64_t cycles, int unit, uint32_t event);
 void trace_sync(thread *self, int32_t pc, int64_t cycles, const tile *view);
-int32_t trace_clock(thread *self, int64_t cycles);
+/* Cycles of this thread as if it were alone. Fault: no memory. */
+int trace_clock(thread *self, int32_t pc, int64_t cycles, int32_t *now);
 
 static inline uint16_t trace_key(const thread *self, const tile *view) {
     if (!view || (view->space != SPACE_L1 && view->space != SPACE_L2)) return KEY_NONE;
-    return (uint16_t)(self->kernel->buffer[view->object].key + view->slot);
+    const int32_t key = self->kernel->buffer[view->object].key + view->slot;
+    return (uint16_t)(key < KEY_NONE ? key : KEY_NONE - 1); /* beyond what 16 bits count, slots share a key */
 }
 
 static inline bool trace_must_sync(thread *self, const tile *view) {
