@@ -97,13 +97,11 @@ class ThreadBuilder(TransferBuilder):
         """
         text: list[str] = []
         values: list[Value] = []
-        for part in parts:
-            if isinstance(part, str):
-                text.append(part.replace("{", "{{").replace("}", "}}"))
+        for given in parts:
+            if isinstance(given, str):
+                text.append(given.replace("{", "{{").replace("}", "}}"))
                 continue
-            specification = ""
-            if isinstance(part, tuple):
-                part, specification = part
+            part, specification = given if isinstance(given, tuple) else (given, "")
             if isinstance(part, Value):
                 usable = self._usable(part, where)
                 assert isinstance(usable, Value)

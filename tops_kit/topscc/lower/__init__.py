@@ -1,0 +1,23 @@
+"""Lowering: a kernel's tree becomes a program.
+
+`analysis` finds out what must be known beforehand; the layers up to `lowering.Lowering` turn nodes into
+instructions whose registers have no numbers yet; `liveness` says which of them can share one; `encode` makes
+the program.
+"""
+
+from __future__ import annotations
+
+from tops_kit.isa.program import Program
+from tops_kit.topscc.lower.encode import encode
+from tops_kit.topscc.lower.lowering import Lowering
+from tops_kit.topscc.tree import Kernel
+
+
+def lower(kernel: Kernel) -> Program:
+    """Compile a tree.
+
+    KernelError when L1 overflows, with the compiler's own tiles, or the program gets too long.
+    """
+    lowering = Lowering(kernel)
+    lowering.run()
+    return encode(lowering)

@@ -1,0 +1,118 @@
+"""How long registers are needed, and which can share a number."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+
+from tops_kit.topscc.lower.code import REGISTER_OPERANDS, Instruction, Register
+from tops_kit.topscc.lower.homes import Home
+
+
+@dataclass(slots=True)
+class Interval:
+    """From the first instruction that touches a register to the last."""
+
+    first: int
+    last: int
+
+
+def intervals(
+    instructions: list[Instruction],
+    loops: list[tuple[int, int]],
+    parts: dict[Register, tuple[Home, ...]],
+) -> dict[Register, Interval]:
+    """Of all registers that are not kept.
+
+    What is needed in a loop and was there before it is needed until the loop's end, in every round. A view of
+    a tile needs the tile's register.
+    """
+    out: dict[Register, Interval] = {}
+    for position, instruction in enumerate(instructions):
+        for operand, _, _ in REGISTER_OPERANDS[instruction.name]:
+            register = instruction.operands[operand]
+            assert isinstance(register, Register)
+            if not register.kept:
+                _touch(out, register, position)
+                for home in parts.get(register, ()):
+                    if not home.register.kept:
+                        _touch(out, home.register, position)
+    # inner loops come first: what reaches an inner loop's end may reach into an outer one
+    for first, last in loops:
+        for interval in out.values():
+            if interval.first < first <= interval.last < last:
+                interval.last = last
+    return out
+
+
+def _touch(out: dict[Register, Interval], register: Register, position: int) -> None:
+    found = out.get(register)
+    if found is None:
+        out[register] = Interval(position, position)
+    else:
+        found.last = position
+
+
+def number(kinds: str, found: dict[Register, Interval], start: dict[str, int]) -> dict[str, int]:
+    """Give numbers from `start` on to the registers of these kinds; gives how many numbers are used.
+
+    Two registers share one when the first is last needed before the second is written.
+    """
+    used = dict(start)
+    free: dict[str, list[int]] = {kind: [] for kind in kinds}
+    busy: dict[str, list[tuple[int, int]]] = {kind: [] for kind in kinds}
+    for register, interval in sorted(found.items(), key=lambda item: item[1].first):
+        kind = register.kind
+        if kind not in kinds or register.number >= 0:
+            continue
+        ends = busy[kind]
+        while ends and ends[0][0] < interval.first:
+            heapq.heappush(free[kind], heapq.heappop(ends)[1])
+        if free[kind]:
+            register.number = heapq.heappop(free[kind])
+        else:
+            register.number = used[kind]
+            used[kind] += 1
+        heapq.heappush(ends, (interval.last, register.number))
+    return used
+
+
+@dataclass(slots=True, eq=False)
+class Pool:
+    """A buffer that homes use one after the other, with its tile register."""
+
+    home: Home
+    register: Register
+    free_from: int  # the last instruction that needs it
+    holder: Register
+
+
+def share_homes(
+    homes: list[Home], found: dict[Register, Interval], instructions: list[Instruction]
+) -> tuple[list[Pool], dict[Register, Register]]:
+    """Let homes that are not kept use memory in turns: those of one type, shape, and sort of extents.
+
+    Gives the buffers, and for each home's register the one that stands for it. A result may take over the
+    memory of an operand that dies with it (`in_place`).
+    """
+    pools: dict[object, list[Pool]] = {}
+    stands_for: dict[Register, Register] = {}
+    alive = [home for home in homes if home.register in found]
+    for home in sorted(alive, key=lambda home: found[home.register].first):
+        interval = found[home.register]
+        candidates = pools.setdefault((home.dtype.code, home.shape, home.dynamic), [])
+        dying = instructions[interval.first].in_place
+        chosen = None
+        for pool in candidates:
+            if pool.free_from == interval.first and pool.holder in dying:
+                chosen = pool
+                break
+            if pool.free_from < interval.first and chosen is None:
+                chosen = pool
+        if chosen is None:
+            chosen = Pool(home, Register("t", kept=True), -1, home.register)
+            candidates.append(chosen)
+        chosen.free_from = interval.last
+        chosen.holder = home.register
+        stands_for[home.register] = chosen.register
+    return [pool for pools_ in pools.values() for pool in pools_], stands_for
