@@ -32,9 +32,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tops_kit import extension
+from tops_kit.engine import timing_parameters as figures
 from tops_kit.engine import timing_twin
 from tops_kit.engine.timing_parameters import Parameters
 from tops_kit.engine.timing_result import TimingResult
+from tops_kit.gcu import Specification
+from tops_kit.isa.program import Program
 
 COST_MODEL_VERSION = 1  # grows when the same events give other times; timing.h has the same
 
@@ -71,3 +74,19 @@ def replay(
         [np.ascontiguousarray(events) for events in traces],
     )  # fmt: skip
     return TimingResult.of_bytes(parts, parameters.sips)
+
+
+def times(
+    program: Program,
+    spec: Specification,
+    events: Sequence[Events],
+    *,
+    block_threads: int,
+    intervals: bool = False,
+    pure: bool | None = None,
+) -> TimingResult:
+    """Times of a launch on any part, from the events of a timed run; what if: on `spec.scaled(...)`."""
+    return replay(
+        figures.parameters(spec), figures.flags(program), figures.keys(program), events, block_threads,
+        intervals=intervals, pure=pure,
+    )  # fmt: skip

@@ -1,6 +1,6 @@
 """The timing report of a launch: where its cycles went, by SIP, unit, cause and line, and what bounds it.
 
-timing = launch_timing(program, spec, events, counts, block_threads=12)
+timing = launch_timing(program, spec, result.times, result.counts, block_threads=12)
 print(timing.text())
 """
 

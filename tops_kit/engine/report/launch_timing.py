@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tops_kit.engine import timing, timing_parameters
+from tops_kit.engine import timing
 from tops_kit.engine.report.lines import LineTiming, classes, line_timings, scalar_flops
 from tops_kit.engine.report.pipeline import Pipeline
 from tops_kit.engine.report.places import places
@@ -121,22 +121,13 @@ def _line_json(line: LineTiming) -> dict[str, Any]:
 def launch_timing(
     program: Program,
     spec: Specification,
-    events: Sequence[npt.NDArray[Any]],
+    result: TimingResult,
     counts: npt.NDArray[np.int64],
     *,
     block_threads: int,
-    pipeline: bool = False,
-    pure: bool | None = None,
 ) -> LaunchTiming:
-    """Times a launch on a part, from events (EVENT of result.py, an array a thread) and counts of its run.
-
-    The same events can be timed on other parts, or on `spec.scaled(...)`. `pure` as in timing.replay. Raises
-    ValueError when the part's clusters can't hold a block.
-    """
-    result = timing.replay(
-        timing_parameters.parameters(spec), timing_parameters.flags(program), timing_parameters.keys(program),
-        events, block_threads, intervals=pipeline, pure=pure,
-    )  # fmt: skip
+    """The report of a launch, from its times on a part (`LaunchResult.times`, or timing.times for another)
+    and how often each instruction ran. It has a pipeline when the times have intervals."""
     operations = {
         dtype.name: float(total)
         for dtype, total in zip(DTYPES, result.flops.sum(axis=0), strict=True)
@@ -155,7 +146,7 @@ def launch_timing(
         part_hash=spec.hash,
         cost_model=timing.COST_MODEL_VERSION,
         heading=spec.heading,
-        blocks=len(events) // block_threads,
+        blocks=int(result.of_sips("threads").sum()) // block_threads,
         block_threads=block_threads,
         cycles=result.cycles,
         ns=spec.nanoseconds(result.cycles),
@@ -165,5 +156,11 @@ def launch_timing(
         lines=line_timings(program, result, counts, spec.scalar_issue_cycles),
         roofline=roofline(spec, result),
         result=result,
-        pipeline=Pipeline(result.intervals, tuple(places(program)), spec.dte_channels) if pipeline else None,
+        pipeline=_pipeline(program, spec, result),
     )
+
+
+def _pipeline(program: Program, spec: Specification, result: TimingResult) -> Pipeline | None:
+    if not len(result.intervals):
+        return None
+    return Pipeline(result.intervals, tuple(places(program)), spec.dte_channels)
