@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import ast
-from typing import Any
+from typing import Any, TypeAlias
 
 from tops_kit.topscc.builder import Operand
 from tops_kit.topscc.python.calls import Call, Meaning
 from tops_kit.topscc.tree import Buffer, Value
+
+Part: TypeAlias = str | Operand | tuple[Operand, str]
 
 
 def _print(call: Call) -> Any:
     separator = call.static("sep") if call.values["sep"] is not None else " "
     if not isinstance(separator, str):
         raise call.calls.error("sep must be a text", call.at("sep"))
-    out: list[str | Operand] = []
+    out: list[Part] = []
     for number, node in enumerate(call.values["parts"]):
         if number:
             out.append(separator)
@@ -22,7 +24,7 @@ def _print(call: Call) -> Any:
     call.calls.builder.print_(out, call.where)
 
 
-def _parts(call: Call, node: ast.expr) -> list[str | Operand]:
+def _parts(call: Call, node: ast.expr) -> list[Part]:
     """An argument of print: a text, a value, or an f-string with both."""
     calls = call.calls
     if isinstance(node, ast.JoinedStr):
@@ -32,18 +34,15 @@ def _parts(call: Call, node: ast.expr) -> list[str | Operand]:
         if calls.known(value):
             alone = ast.copy_location(ast.JoinedStr([node]), node)
             return [calls.value(alone)]
-        if node.format_spec is not None:
-            raise calls.error(
-                "values of the running kernel are printed without a format",
-                node,
-                "leave out what follows the :",
-            )
-        return [calls.operand(value, node.value)]
+        if isinstance(value, tuple):
+            raise calls.error("a tuple in an f-string", node, "print its elements")
+        specification = calls.value(node.format_spec) if node.format_spec is not None else ""
+        return [(calls.operand(value, node.value), specification)]
     value = calls.value(node)
     if isinstance(value, Value | Buffer):
         return [calls.operand(value, node)]
     if isinstance(value, tuple):
-        out: list[str | Operand] = ["("]
+        out: list[Part] = ["("]
         for number, item in enumerate(value):
             out += [", "] * bool(number)
             out.append(calls.operand(item, node) if isinstance(item, Value | Buffer) else str(item))

@@ -1,0 +1,1 @@
+"""Running programs on the simulated GCU: kernels and their launches."""

@@ -1,0 +1,94 @@
+"""Arrays as arguments of kernels: numpy's and torch's, used in place."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from tops_kit.engine.launch import GlobalArray
+from tops_kit.isa.dtypes import BF16, BOOL, F16, F32, I8, I16, I32, U8, DType
+from tops_kit.runtime.errors import LaunchError
+from tops_kit.topscc.language.types import MAX_AXES, WIDE
+
+_BY_NUMPY: dict[Any, DType] = {np.dtype(dtype.numpy): dtype for dtype in (F32, F16, I32, I16, I8, U8, BOOL)}
+_BY_TORCH = {
+    "torch.float32": F32, "torch.float16": F16, "torch.bfloat16": BF16, "torch.int32": I32,
+    "torch.int16": I16, "torch.int8": I8, "torch.uint8": U8, "torch.bool": BOOL,
+}  # fmt: skip
+
+
+def is_array(value: object) -> bool:
+    """Whether a value is an array that kernels take: numpy's, or a torch tensor."""
+    return isinstance(value, np.ndarray) or _is_tensor(value)
+
+
+def _is_tensor(value: object) -> bool:
+    # without importing torch: who has a tensor has imported it
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def array_type(value: Any, name: str, declared: DType | None) -> tuple[DType, int]:
+    """Element type and number of axes (0 axes count as 1); `declared` is the parameter's element type.
+
+    Raises LaunchError for what the GCU does not have.
+    """
+    if isinstance(value, np.ndarray):
+        dtype = _BY_NUMPY.get(value.dtype)
+        if dtype is None:
+            dtype = _rare(value.dtype, name, declared)
+        axes = value.ndim
+    else:
+        found = _BY_TORCH.get(str(value.dtype))
+        if found is None:
+            raise LaunchError(f"{name} is {value.dtype}: {_wide(str(value.dtype), 'x.to(torch.{})')}")
+        dtype, axes = found, value.dim()
+    if axes > MAX_AXES:
+        raise LaunchError(f"{name} has {axes} axes: at most {MAX_AXES} are possible; reshape it")
+    return dtype, axes or 1
+
+
+def _rare(dtype: np.dtype[Any], name: str, declared: DType | None) -> DType:
+    """Types of numpy that are not ours by themselves."""
+    if dtype.name == "bfloat16":  # ml_dtypes
+        return BF16
+    if dtype == np.uint16 and declared is BF16:
+        return BF16  # its 16 bits
+    if not dtype.isnative:
+        raise LaunchError(
+            f"{name} has the byte order of another machine ({dtype.str}): "
+            f"convert it: x.astype(x.dtype.newbyteorder('='))"
+        )
+    if dtype.hasobject or dtype.fields:
+        raise LaunchError(f"{name} is an array of {dtype}: kernels take arrays of numbers")
+    raise LaunchError(f"{name} is {dtype.name}: {_wide(dtype.name, 'x.astype(numpy.{})')}")
+
+
+def _wide(name: str, form: str) -> str:
+    bare = name.rpartition(".")[2]
+    instead = {"f32": "float32", "i32": "int32"}.get(WIDE.get(bare, ""))
+    if instead:
+        return f"the GCU has no 64-bit types; convert it: {form.format(instead)}"
+    return "the GCU has float32, float16, bfloat16, int32, int16, int8, uint8 and bool"
+
+
+def as_global(value: Any, name: str, dtype: DType) -> GlobalArray:
+    """The memory of an array as the machine takes it. Raises LaunchError: it is no CPU memory of strides."""
+    if isinstance(value, np.ndarray):
+        address: int = value.__array_interface__["data"][0]
+        shape, strides = value.shape, value.strides
+        writable = value.flags.writeable
+    else:
+        if value.device.type != "cpu":
+            raise LaunchError(f"{name} lies on {value.device}: move it to the CPU: x.cpu()")
+        if str(value.layout) != "torch.strided":
+            raise LaunchError(f"{name} is {value.layout}: kernels take dense tensors: x.to_dense()")
+        size = dtype.size_bytes
+        address = value.data_ptr()
+        shape, strides = tuple(value.shape), tuple(stride * size for stride in value.stride())
+        writable = True
+    if not shape:
+        shape, strides = (1,), (dtype.size_bytes,)
+    return GlobalArray(address, dtype, shape, strides, name, writable, value)

@@ -1,0 +1,344 @@
+"""`@tops.kernel`: a function that is compiled for the GCU, and launched on arrays of the host.
+
+@tops.kernel
+def double(x: tops.ptr(tops.f32), y: tops.ptr(tops.f32), n: tops.i32, BLOCK: tops.constexpr = 4096):
+    for i in range(tops.thread_id() * BLOCK, n, tops.num_threads() * BLOCK):
+        j = min(i + BLOCK, n)
+        tops.store(y[i:j], tops.load(x[i:j]) * 2.0)
+
+double[24](x, y, len(x))
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from tops_kit.engine.fault import KernelFault
+from tops_kit.engine.launch import launch
+from tops_kit.engine.options import MODES, Mode
+from tops_kit.errors import UserError
+from tops_kit.gcu import Specification
+from tops_kit.isa.program import Program
+from tops_kit.runtime.arguments import Arguments
+from tops_kit.runtime.errors import LaunchError
+from tops_kit.runtime.examples import Examples
+from tops_kit.runtime.parts import DEFAULT, PARTS, split_threads, target_of
+from tops_kit.runtime.result import Launch
+from tops_kit.topscc.python.build import build
+from tops_kit.topscc.python.captures import Captures
+from tops_kit.topscc.python.signature import Parameter, read_signature
+from tops_kit.topscc.python.source import FunctionSource, source_of
+
+if TYPE_CHECKING:
+    from tops_kit.topscc.tree import Kernel as Tree
+
+_MOST_KEPT = 256  # compiled variants of a kernel; a constexpr that changes at every launch fills no memory
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a kernel is launched; see `Kernel.options`."""
+
+    part: Specification
+    mode: Mode = "fast"
+    host_threads: int | None = None
+    pipeline: bool = False
+    budget_s: float = 60.0
+    defer: bool = False
+    quiet: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A kernel compiled for types, constexprs and a part. `types`: what was compiled for, by parameter."""
+
+    program: Program
+    types: dict[str, Any]
+    captures: Captures
+
+
+@dataclass(eq=False)
+class Definition:
+    """The function behind a kernel, its parameters, and what was compiled of it so far."""
+
+    function: FunctionType
+    examples: Examples = field(default_factory=Examples)
+    compiled: dict[tuple[Any, ...], Compiled] = field(default_factory=dict)
+
+    @cached_property
+    def source(self) -> FunctionSource:
+        """Its source."""
+        return source_of(self.function)
+
+    @cached_property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """Its parameters."""
+        return read_signature(self.source)
+
+    @cached_property
+    def arguments(self) -> Arguments:
+        """What matches arguments with them."""
+        return Arguments(self.parameters)
+
+    def get(
+        self, args: tuple[Any, ...], keywords: dict[str, Any], part: Specification
+    ) -> tuple[Any, Compiled]:
+        """The arguments in order, and the kernel compiled for them."""
+        arguments = self.arguments
+        try:
+            values = arguments.ordered(args, keywords)
+            key = (part, *arguments.key(values))
+            found = self.compiled.get(key)
+        except LaunchError as reason:
+            raise self.named(reason) from None
+        except TypeError as reason:
+            raise LaunchError(f"{self.function.__name__}: a constexpr can't be compared: {reason}") from None
+        if found is None or not found.captures.hold():
+            found = self.compile(values, part)
+            if len(self.compiled) >= _MOST_KEPT:
+                self.compiled.pop(next(iter(self.compiled)))
+            self.compiled[key] = found
+        return values, found
+
+    def named(self, reason: LaunchError) -> LaunchError:
+        """An error with the kernel's name."""
+        return LaunchError(f"{self.function.__name__}: {reason}")
+
+    def build(self, values: Any, part: Specification) -> tuple[Tree, dict[str, Any], Captures]:
+        """The kernel's tree for arguments."""
+        try:
+            types = self.arguments.described(values)
+        except LaunchError as reason:
+            raise self.named(reason) from None
+        tree, captures = build(self.source, self.parameters, types, target_of(part))
+        return tree, types, captures
+
+    def compile(self, values: Any, part: Specification) -> Compiled:
+        """The program for arguments. Raises KernelError, LaunchError."""
+        from tops_kit.topscc.lower import lower
+
+        tree, types, captures = self.build(values, part)
+        return Compiled(lower(tree), types, captures)
+
+
+class Kernel:
+    """A kernel, with the settings it is launched with.
+
+    `kernel[threads](...)` runs that many threads, each on a SIP core of the part; `kernel[grid, block](...)`
+    blocks of threads that share L2 and barriers (each an int or up to 3 of them). Arguments are numpy arrays
+    and CPU torch tensors, which are used in place, and numbers, by position or name; the result is a Launch.
+    """
+
+    __kernel__ = True
+
+    def __init__(self, definition: Definition, settings: Settings | None = None) -> None:
+        self._definition = definition
+        self._settings = settings or Settings(PARTS.get(DEFAULT))
+        self._launchers: dict[Any, Launcher] = {}
+        self.__doc__ = definition.function.__doc__
+        self.__name__ = self.name
+        self.__module__ = definition.function.__module__
+        self.__wrapped__ = definition.function
+
+    # what it is
+
+    @property
+    def name(self) -> str:
+        """The function's name."""
+        return self._definition.function.__name__
+
+    @property
+    def function(self) -> FunctionType:
+        """The Python function."""
+        return self._definition.function
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """Its parameters. Raises KernelError."""
+        return self._definition.parameters
+
+    @property
+    def part(self) -> Specification:
+        """The part that it is compiled for."""
+        return self._settings.part
+
+    @property
+    def source_hash(self) -> str:
+        """16 hex digits that change with its source."""
+        text = self._definition.source.file.text
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+    # settings
+
+    def on(self, part: str | Path | Specification) -> Kernel:
+        """The kernel for another part: "s60", "i20", "t20", or a file. Raises SpecificationError."""
+        return Kernel(self._definition, replace(self._settings, part=PARTS.get(part)))
+
+    def options(self, **settings: Any) -> Kernel:
+        """The kernel with other settings.
+
+        mode: "fast" (default), "counted", "timed" (cycles, and a report), "sanitized", "debug".
+        pipeline: what each unit did when, in a timed launch. host_threads: of this machine (default: its
+        cores); results don't depend on it. budget_s: a launch that takes longer is a fault (60; 0: none).
+        defer: transfers move when they complete (sanitized, debug). quiet: what the kernel prints goes to
+        `Launch.output` only. Raises LaunchError.
+        """
+        known = ("mode", "host_threads", "pipeline", "budget_s", "defer", "quiet")
+        for name, value in settings.items():
+            if name not in known:
+                raise LaunchError(
+                    f"{self.name}: no option {name}: there are {', '.join(known)}, and .on(part)"
+                )
+            if name == "mode" and value not in MODES:
+                raise LaunchError(f"{self.name}: no mode {value!r}: one of {', '.join(MODES)}")
+        return Kernel(self._definition, replace(self._settings, **settings))
+
+    # compiling
+
+    def compile(self, *args: Any, **keywords: Any) -> Program:
+        """The program for arguments; nothing runs. In place of an array, its ArrayType does.
+
+        Raises KernelError, LaunchError.
+        """
+        return self._definition.get(args, keywords, self.part)[1].program
+
+    def tree(self, *args: Any, **keywords: Any) -> Tree:
+        """The kernel's tree for arguments: what the compiler made of the source."""
+        values = self._definition.arguments.ordered(args, keywords)
+        return self._definition.build(values, self.part)[0]
+
+    # examples, for `topscc run`
+
+    @property
+    def examples(self) -> Examples:
+        """What `topscc run` launches it with, and checks it against."""
+        return self._definition.examples
+
+    def example(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Decorator: a function that makes arguments, for `topscc run` and tests; see Examples.example."""
+        return self._definition.examples.example(function)
+
+    def reference(self, function: Callable[..., Any] | None = None, **tolerances: float) -> Any:
+        """Decorator: a function that computes what the kernel should; see Examples.reference."""
+        return self._definition.examples.reference(function, **tolerances)
+
+    # launching
+
+    def __getitem__(self, threads: Any) -> Launcher:
+        """`kernel[threads]` or `kernel[grid, block]`. Raises LaunchError."""
+        try:
+            found = self._launchers.get(threads)
+        except TypeError:
+            found = None
+        if found is None:
+            grid, block = self.shape(threads)
+            found = Launcher(self._definition, self._settings, grid, block)
+            if isinstance(threads, int | tuple):
+                self._launchers[threads] = found
+        return found
+
+    def shape(self, threads: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Grid and block of `kernel[threads]`: a number of threads is split over the part's clusters."""
+        if isinstance(threads, tuple):
+            if len(threads) != 2:
+                self._bad_shape(threads)
+            grid, block = (self._extents(extents, threads) for extents in threads)
+            return grid, block
+        count = self._extents(threads, threads)
+        if len(count) != 1:
+            self._bad_shape(threads)
+        blocks, size = split_threads(count[0], self.part)
+        return (blocks,), (size,)
+
+    def _extents(self, extents: Any, whole: Any) -> tuple[int, ...]:
+        out = extents if isinstance(extents, tuple | list) else (extents,)
+        if not 1 <= len(out) <= 3:
+            self._bad_shape(whole)
+        for extent in out:
+            if isinstance(extent, bool) or not hasattr(type(extent), "__index__") or extent < 1:
+                self._bad_shape(whole)
+        return tuple(int(extent) for extent in out)
+
+    def _bad_shape(self, threads: Any) -> NoReturn:
+        raise LaunchError(
+            f"{self.name}[{threads}]: write {self.name}[threads], or {self.name}[grid, block] with 1 to 3 "
+            "positive ints each"
+        )
+
+    def __call__(self, *_: Any, **__: Any) -> NoReturn:
+        raise LaunchError(
+            f"{self.name} is a kernel: say how many threads run it: {self.name}[{self.part.sips}](...)"
+        )
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.name} for {self.part.name}>"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Launcher:
+    """A kernel with its threads; called with the arguments it launches."""
+
+    definition: Definition
+    settings: Settings
+    grid: tuple[int, ...]
+    block: tuple[int, ...]
+
+    def __call__(self, *args: Any, **keywords: Any) -> Launch:
+        """Launch, and wait for the end.
+
+        Raises LaunchError (arguments), KernelError (it can't be compiled), KernelFault (it did what it must
+        not), KeyboardInterrupt.
+        """
+        settings = self.settings
+        values, compiled = self.definition.get(args, keywords, settings.part)
+        try:
+            packed, arrays = self.definition.arguments.pack(values, compiled.types)
+        except LaunchError as reason:
+            raise self.definition.named(reason) from None
+        program = compiled.program
+        try:
+            result = launch(
+                program,
+                packed,
+                grid=self.grid,
+                block=self.block,
+                spec=settings.part,
+                mode=settings.mode,
+                host_threads=settings.host_threads,
+                budget_s=settings.budget_s,
+                pipeline=settings.pipeline,
+                defer=settings.defer,
+            )
+        except KernelFault as fault:
+            self._show(fault.output)
+            raise
+        except ValueError as reason:
+            raise LaunchError(f"{program.name}: {reason}") from None
+        self._show(result.output)
+        return Launch(program, settings.part, result, arrays)
+
+    def _show(self, lines: Any) -> None:
+        if lines and not self.settings.quiet:
+            sys.stdout.write("".join(f"{line}\n" for line in lines))
+
+
+def kernel(function: Callable[..., Any]) -> Kernel:
+    """Make a function a kernel: `@tops.kernel`. It is compiled at its first launch, from its source.
+
+    @tops.kernel
+    def softmax(x: tops.ptr(tops.f32), y: tops.ptr(tops.f32), rows: tops.i32, COLS: tops.constexpr): ...
+
+    softmax[24](x, y, rows=4096, COLS=4096)
+    """
+    if isinstance(function, Kernel):
+        return function
+    if not isinstance(function, FunctionType):
+        raise UserError(f"@tops.kernel stands above a function, not {type(function).__name__}: @tops.kernel")
+    return Kernel(Definition(function))

@@ -1,0 +1,103 @@
+"""What a launch gives to who launched it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tops_kit.engine.launch import LaunchResult
+from tops_kit.gcu import Specification
+from tops_kit.isa.program import Program
+from tops_kit.runtime.errors import LaunchError
+
+
+class Launch:
+    """A launch that went well.
+
+    `output` are the lines the kernel printed, `faults` what the sanitizer found, `counts` how often each
+    instruction ran; `result` is all that the engine gives. `launch["y"]` is the array given for parameter y;
+    the launch itself serves as the array where the kernel stores to one only: `numpy.asarray(launch)`.
+    """
+
+    def __init__(
+        self, program: Program, part: Specification, result: LaunchResult, arrays: Mapping[str, Any]
+    ) -> None:
+        self.program = program
+        self.part = part
+        self.result = result
+        self._arrays = arrays
+
+    @property
+    def output(self) -> list[str]:
+        """What the kernel printed, line by line."""
+        return self.result.output
+
+    @property
+    def faults(self) -> list[Any]:
+        """What the sanitizer found (mode "sanitized")."""
+        return list(self.result.faults)
+
+    @property
+    def counts(self) -> npt.NDArray[np.int64] | None:
+        """How often each instruction ran, in all modes but "fast"."""
+        return self.result.counts
+
+    @property
+    def cycles(self) -> float:
+        """How long the launch took on the part, in cycles. LaunchError: it was not timed."""
+        return float(self._times().cycles)
+
+    @property
+    def ns(self) -> int:
+        """How long the launch took on the part, in ns. LaunchError: it was not timed."""
+        return int(self._times().ns)
+
+    def _times(self) -> Any:
+        if self.result.times is None:
+            raise LaunchError(
+                f"{self.program.name}: this launch was not timed (mode {self.result.mode}): "
+                'launch kernel.options(mode="timed")[...]'
+            )
+        return self.result.times
+
+    def __getitem__(self, name: str) -> Any:
+        """The array given for a parameter. LaunchError: there is none of that name."""
+        if name not in self._arrays:
+            known = ", ".join(self._arrays) or "none"
+            raise LaunchError(f"{self.program.name} has no array {name!r}: {known}")
+        return self._arrays[name]
+
+    @property
+    def stored(self) -> tuple[str, ...]:
+        """The parameters that the kernel stores to."""
+        return tuple(p.name for p in self.program.pointers if p.stored or p.atomic)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        """The array that the kernel stored to. LaunchError: there are several, or none."""
+        stored = self.stored
+        if not stored:
+            raise LaunchError(f"{self.program.name} stores nothing")
+        if len(stored) > 1:
+            raise LaunchError(
+                f"{self.program.name} stores to {', '.join(stored)}: take one: launch[{stored[0]!r}]"
+            )
+        out = np.asarray(self._arrays[stored[0]], dtype)
+        return out.copy() if copy else out
+
+    def __repr__(self) -> str:
+        """`<Launch of softmax on s60: 2 x 12 threads, 81,920 cycles>`."""
+        grid, block = self.result.grid, self.result.block
+        shape = f"{_extents(grid)} x {_extents(block)} threads"
+        timed = f", {self.cycles:,.0f} cycles" if self.result.times is not None else ""
+        faults = f", {len(self.result.faults)} faults" if self.result.faults else ""
+        return f"<Launch of {self.program.name} on {self.part.name}: {shape}{timed}{faults}>"
+
+
+def _extents(extents: tuple[int, ...]) -> str:
+    kept = list(extents)
+    while len(kept) > 1 and kept[-1] == 1:
+        kept.pop()
+    return str(kept[0]) if len(kept) == 1 else f"({', '.join(map(str, kept))})"
