@@ -46,7 +46,7 @@ def load_async(
 
 
 @word
-def store(destination: View, source: Operand, /, *, clip: Static = False) -> None:
+def store(destination: View, source: View, /, *, clip: Static = False) -> None:
     """A tile, a view of L1 or L2, or a number to a part of an array: `tops.store(y[i:i+n], t)`.
 
     The source may be reused at once. Extents must be equal, or 1 in the source. With `clip`, what lies

@@ -55,7 +55,7 @@ def ptr(dtype: Any = None, ndim: int | None = None) -> PointerType:
         return PointerType(None, ndim)
     found = dtype_of(dtype)
     if found is None:
-        raise UserError(f"ptr: {dtype_complaint(dtype)}")
+        raise UserError("ptr: " + ": ".join(dtype_complaint(dtype)))
     return PointerType(found, ndim)
 
 
@@ -92,12 +92,12 @@ def dtype_of(value: object) -> DType | None:
     return _SPELLINGS.get(name) if name else None
 
 
-def dtype_complaint(value: object) -> str:
+def dtype_complaint(value: object) -> tuple[str, str]:
     """Why something is no element type, and what to write."""
     name = _name(value)
     if name in WIDE:
-        return f"the GCU has no 64-bit types such as {name}: use tops.{WIDE[name]}"
-    return f"{value!r} is no element type: use one of tops.f32 f16 bf16 i32 i16 i8 u8 bool_"
+        return f"the GCU has no 64-bit types such as {name}", f"use tops.{WIDE[name]}"
+    return f"{value!r} is no element type", "use one of tops.f32 f16 bf16 i32 i16 i8 u8 bool_"
 
 
 def _name(value: object) -> str:

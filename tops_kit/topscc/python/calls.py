@@ -39,6 +39,7 @@ class Call:
     where: Where
     values: dict[str, Any]
     nodes: dict[str, ast.expr]
+    modes: dict[str, str]  # how the language's signature wants each argument read
 
     def given(self, name: str) -> bool:
         """Whether an argument is given, and not None."""
@@ -50,7 +51,9 @@ class Call:
 
     def operand(self, name: str) -> Operand:
         """An argument as an operand."""
-        return self.calls.operand(self.values[name], self.at(name))
+        if self.modes[name] in ("View", "Target"):
+            return self.calls.operand(self.values[name], self.at(name))
+        return self.calls.computed(self.values[name], self.at(name))
 
     def optional(self, name: str) -> Operand | None:
         """An argument as an operand, None when it is left out."""
@@ -190,20 +193,21 @@ class Calls(Functions):
             raise self.error(f"tops.{name}: {reason}", node, f"it takes ({shown})") from None
         values: dict[str, Any] = {}
         nodes: dict[str, ast.expr] = {}
+        modes = {parameter.name: str(parameter.annotation) for parameter in signature.parameters.values()}
         for parameter in signature.parameters.values():
             item = bound.arguments.get(parameter.name)
-            if isinstance(item, tuple) and parameter.annotation == "Printed":
+            if isinstance(item, tuple) and modes[parameter.name] == "Printed":
                 values[parameter.name] = item
             elif isinstance(item, tuple):  # *events
                 values[parameter.name] = [(self.value(each), each) for each in item]
             elif isinstance(item, ast.expr):
                 nodes[parameter.name] = item
-                values[parameter.name] = self._argument(item, str(parameter.annotation))
+                values[parameter.name] = self._argument(item, modes[parameter.name])
             elif parameter.kind is inspect.Parameter.VAR_POSITIONAL:
                 values[parameter.name] = []
             else:
                 values[parameter.name] = parameter.default
-        return meaning(Call(self, name, node, self.where(node), values, nodes))
+        return meaning(Call(self, name, node, self.where(node), values, nodes, modes))
 
     def _argument(self, node: ast.expr, mode: str) -> Any:
         """An argument, read as its parameter in the language's signature wants it."""
@@ -276,7 +280,8 @@ class Calls(Functions):
         if isinstance(function, type) and function not in (*_STATIC, *_SEQUENCES) and dtype_of(function):
             return self._cast(self.dtype(function, node), node)
         if isinstance(function, type) and function.__name__ in WIDE and function not in _CASTS:
-            raise self.error(dtype_complaint(function), node)
+            what, hint = dtype_complaint(function)
+            raise self.error(what, node, hint)
         values = [self.value(item) for item in items]
         if isinstance(function, type | type(len)) and (function in _STATIC or function in _SEQUENCES):
             return self._builtin(function, values, node)
@@ -302,9 +307,9 @@ class Calls(Functions):
     def _runtime_builtin(self, function: Any, values: list[Any], node: ast.Call) -> Any:
         where = self.where(node)
         if function is abs and len(values) == 1:
-            return self.builder.unary("abs", self.operand(values[0], node.args[0]), where)
+            return self.builder.unary("abs", self.computed(values[0], node.args[0]), where)
         if function in _CASTS and len(values) == 1:
-            operand = self.operand(values[0], node.args[0])
+            operand = self.computed(values[0], node.args[0])
             if isinstance(operand, Value) and isinstance(operand.kind, TileKind | VectorKind):
                 raise self.error(
                     f"{function.__name__}() of {self.describe(operand)}",

@@ -188,6 +188,22 @@ class Core:
             return value
         raise self.error(f"{self.describe(value)} is no number or tile", node, self._operand_hint(value))
 
+    def computed(self, value: Any, node: ast.expr) -> Operand:
+        """A value as an operand of arithmetic: what lies outside of L1 must be loaded first."""
+        operand = self.operand(value, node)
+        kind = operand.kind if isinstance(operand, Value) else None
+        if isinstance(kind, EventKind):
+            raise self.error("an event is no number", node, f"wait for it: tops.wait({ast.unparse(node)})")
+        if isinstance(kind, ViewKind) and (kind.space != "L1" or kind.outside):
+            element = kind.rank == 0 and kind.space == "L2" and not kind.outside
+            if not element:
+                raise self.error(
+                    f"arithmetic works on L1, this is {self.describe(value)}",
+                    node,
+                    f"load it first: tops.load({ast.unparse(node)})",
+                )
+        return operand
+
     def _operand_hint(self, value: Any) -> str:
         if type(value).__module__.partition(".")[0] in ("numpy", "torch"):
             return "arrays come in as parameters: x: tops.ptr(tops.f32)"
@@ -226,7 +242,8 @@ class Core:
         """An element type; numpy's and torch's are taken too."""
         found = None if isinstance(value, str) else dtype_of(value)
         if found is None:
-            raise self.error(dtype_complaint(value), node)
+            what, hint = dtype_complaint(value)
+            raise self.error(what, node, hint)
         return found
 
     def describe(self, value: Any) -> str:

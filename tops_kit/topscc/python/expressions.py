@@ -138,11 +138,11 @@ class Expressions(Subscripts):
         if not isinstance(a, Value | Buffer) and not isinstance(b, Value | Buffer):
             return self._python(python, a, b, node)
         if name == "pow":
-            return self._power(self.operand(a, left), b, right, self.where(node))
-        return self.builder.binary(name, self.operand(a, left), self.operand(b, right), self.where(node))
+            return self._power(self.computed(a, left), b, right, self.where(node))
+        return self.builder.binary(name, self.computed(a, left), self.computed(b, right), self.where(node))
 
     def _matrix(self, value: Any, node: ast.expr) -> Value:
-        operand = self.operand(value, node)
+        operand = self.computed(value, node)
         if not isinstance(operand, Value):
             raise self.error(f"@ multiplies matrices, this is {operand!r}", node)
         return operand
@@ -211,7 +211,7 @@ class Expressions(Subscripts):
             if isinstance(value, float):
                 raise self.error("~ of a float", node, "~ is for ints and bools")
             return not value if isinstance(value, bool) else ~value
-        operand = self.operand(value, node.operand)
+        operand = self.computed(value, node.operand)
         match node.op:
             case ast.UAdd():
                 return operand
@@ -225,7 +225,7 @@ class Expressions(Subscripts):
         """A condition: a Python bool when known."""
         value = self.static(self.plain(value, node))
         if isinstance(value, Value | Buffer):
-            return self.builder.truth(self.operand(value, node), self.where(node))
+            return self.builder.truth(self.computed(value, node), self.where(node))
         if isinstance(value, LocalFunction | Method):
             raise self.error(f"{self.describe(value)} is no condition", node, "call it")
         return bool(value)
@@ -269,7 +269,7 @@ class Expressions(Subscripts):
                 if side is None and name in ("eq", "ne"):
                     raise self.error("a value of the running kernel is never None", side_node)
             return self.builder.compare(
-                name, self.operand(a, a_node), self.operand(b, b_node), self.where(node)
+                name, self.computed(a, a_node), self.computed(b, b_node), self.where(node)
             )
         try:
             return bool(python(self.static(a), self.static(b)))

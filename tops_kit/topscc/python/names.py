@@ -98,8 +98,6 @@ class Names(Core):
                 self.assign_name(target, value, where)
             case ast.Tuple() | ast.List():
                 self._unpack(target, value, where)
-            case ast.Starred():
-                raise self.error("* in an assignment", target, "name each element")
             case ast.Attribute():
                 raise self.error("attributes can't be assigned in a kernel", target, "use a variable")
             case _:
@@ -110,6 +108,9 @@ class Names(Core):
         raise NotImplementedError
 
     def _unpack(self, target: ast.Tuple | ast.List, value: Any, where: Where) -> None:
+        for part in target.elts:
+            if isinstance(part, ast.Starred):
+                raise self.error("* in an assignment", part, "name each element")
         if not isinstance(value, tuple):
             raise self.error(f"{self.describe(value)} can't be unpacked", target, "only tuples can")
         if len(value) != len(target.elts):

@@ -81,10 +81,11 @@ def _kind(argument: ast.arg, function: FunctionType, where: Where) -> Any:
         found = dtype_of(annotation)
         if found is not None:
             return found
+    what, hint = dtype_complaint(annotation)
     raise KernelError(
-        f"{argument.arg}: {dtype_complaint(annotation)}",
+        f"{argument.arg}: {what}",
         where,
-        "arrays are tops.ptr(tops.f32), numbers tops.i32 or tops.f32, what is known when compiling "
+        f"{hint}; arrays are tops.ptr(tops.f32), numbers tops.i32 or tops.f32, what is known when compiling "
         "tops.constexpr",
     )
 

@@ -92,7 +92,7 @@ def _wait(call: Call) -> Any:
             "wait for which event?", call.node, "write tops.wait(event), or tops.wait_all()"
         )
     for value, node in call.values["events"]:
-        one = Call(call.calls, "wait", call.node, call.where, {"event": value}, {"event": node})
+        one = Call(call.calls, "wait", call.node, call.where, {"event": value}, {"event": node}, {})
         event = one.event("event")
         if event is None:
             raise call.calls.error("None is no event", node)
