@@ -13,6 +13,7 @@ import numpy as np
 from tops_kit import gcu
 from tops_kit.engine import printing, timing_parameters
 from tops_kit.engine.fault import RawFault, fault_error
+from tops_kit.engine.limits import check_limits
 from tops_kit.engine.options import MODES, Options
 from tops_kit.engine.packing import Argument, pack_arguments, pack_program
 from tops_kit.engine.result import EVENT, LaunchResult
@@ -33,6 +34,7 @@ class Prepared:
     kernel: Any
     flags: bytes
     has_clock: bool
+    cooperative: bool
 
 
 class CEngine:
@@ -46,6 +48,7 @@ class CEngine:
         self._engine = module.engine()
         self._prepared: weakref.WeakKeyDictionary[Program, Prepared] = weakref.WeakKeyDictionary()
         self._parts: dict[str, Specification] = {}
+        self._figures: weakref.WeakKeyDictionary[Specification, bytes] = weakref.WeakKeyDictionary()
 
     @property
     def tiles(self) -> str:
@@ -57,28 +60,41 @@ class CEngine:
         ready = self._prepared.get(program)
         if ready is None:
             verify(program)
-            has_clock = bool(np.any(program.code[:, 0] == OPCODES["clock"]))
+            has_clock, cooperative = (
+                bool(np.any(program.code[:, 0] == OPCODES[name])) for name in ("clock", "gridbarrier")
+            )
             kernel = pack_program(self.module, program)
-            ready = Prepared(kernel, timing_parameters.flags(program).tobytes(), has_clock)
+            flags = timing_parameters.flags(program).tobytes()
+            ready = Prepared(kernel, flags, has_clock, cooperative)
             self._prepared[program] = ready
         return ready
 
-    def times_wanted(
-        self, program: Program, ready: Prepared, options: Options
-    ) -> tuple[bytes, bytes, bool] | None:
-        """What the cost model needs, where times (or a clock) are asked for; of the program's part by
-        default."""
-        if options.mode != "timed" and not ready.has_clock:
+    def times_wanted(self, program: Program, options: Options) -> tuple[bytes, bytes, bool] | None:
+        """What the cost model needs, where times (or a clock) are asked for.
+
+        Of the program's part when no other is given. ValueError: the part can't run the launch.
+        """
+        ready = self.prepared(program)
+        wanted = options.mode == "timed" or ready.has_clock
+        spec = options.spec or (self._part(program.arch) if wanted else None)
+        if spec is not None:
+            check_limits(program, spec, options.grid, options.block, cooperative=ready.cooperative)
+        if spec is None or not wanted:
             return None
-        spec = options.spec or self._parts.get(program.arch)
-        if spec is None:
-            spec = self._parts[program.arch] = gcu.load(program.arch)
-        return timing_parameters.parameters(spec).packed(), ready.flags, options.intervals
+        figures = self._figures.get(spec)
+        if figures is None:
+            figures = self._figures[spec] = timing_parameters.parameters(spec).packed()
+        return figures, ready.flags, options.intervals
+
+    def _part(self, name: str) -> Specification:
+        if name not in self._parts:
+            self._parts[name] = gcu.load(name)
+        return self._parts[name]
 
     def launch(self, program: Program, arguments: Sequence[Argument], options: Options) -> LaunchResult:
         """Run a program; see launch.launch."""
         ready = self.prepared(program)
-        wanted = self.times_wanted(program, ready, options)
+        wanted = self.times_wanted(program, options)
         arrays, scalars = pack_arguments(program.parameters, arguments)
         raw, prints, dropped, counts, traces, times, ran = self.module.launch(
             self._engine,

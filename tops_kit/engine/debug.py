@@ -126,10 +126,11 @@ class DebugLaunch:
         self._arguments = list(arguments)  # their owners live as long as this
         self._c = engine.module
         arrays, scalars = pack_arguments(program.parameters, arguments)
-        ready = engine.prepared(program)
         options = Options(self.grid, self.block, "debug", 1, 0, defer, spec)
-        times = engine.times_wanted(program, ready, options)
-        self._debug = self._c.debug_new(ready.kernel, arrays, scalars, self.grid, self.block, defer, times)
+        times = engine.times_wanted(program, options)
+        self._debug = self._c.debug_new(
+            engine.prepared(program).kernel, arrays, scalars, self.grid, self.block, defer, times
+        )
         self._turn = 0  # the thread whose turn it is
         self._shown: set[int] = (
             set()

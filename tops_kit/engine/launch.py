@@ -16,11 +16,13 @@ from tops_kit import extension
 from tops_kit.engine import printing
 from tops_kit.engine.c_engine import INTERFACE, CEngine
 from tops_kit.engine.fault import RawFault, fault_error
+from tops_kit.engine.limits import check_limits
 from tops_kit.engine.options import Mode, Options, three, usable_cores
 from tops_kit.engine.packing import Argument, GlobalArray, pack_arguments
 from tops_kit.engine.result import LaunchResult
 from tops_kit.gcu import Specification
 from tops_kit.isa.program import Program
+from tops_kit.isa.table import OPCODES
 
 if TYPE_CHECKING:
     from tops_kit.engine.oracle import Oracle
@@ -106,7 +108,11 @@ def launch(
 
 
 def _on_oracle(program: Program, arguments: Sequence[Argument], options: Options) -> LaunchResult:
-    pack_arguments(program.parameters, arguments)  # the same complaints about arguments
+    # the same complaints about arguments and part
+    pack_arguments(program.parameters, arguments)
+    if options.spec is not None:
+        cooperative = bool(np.any(program.code[:, 0] == OPCODES["gridbarrier"]))
+        check_limits(program, options.spec, options.grid, options.block, cooperative=cooperative)
     outcome = ENGINES.oracle(program).run(
         arguments,
         grid=options.grid,
