@@ -73,7 +73,7 @@ def test_one_resource_scaled() -> None:
     more = spec.scaled(l3=2, latency=3, channels=100)
     assert more.l3_bytes_per_s == 2 * spec.l3_bytes_per_s
     assert more.dte_latency_cycles["l3"] == 200
-    assert more.dte_channels == 14  # the most there can be
+    assert more.dte_channels == 30  # the most there can be
     assert more.clock_hz == spec.clock_hz
     assert more.name == "s60 (l3 x2, latency x3, channels x100)"
     changed = [x for x, y in zip(more.figures(), spec.figures(), strict=True) if x.source != y.source]

@@ -76,7 +76,7 @@ _MINE = '[part]\nname = "x"\nbase = "s60"\n'
         (_MINE + "[device]\nclusters = true\n", 5, "clusters has to be a number, not True"),
         (_MINE + '[device]\nclusters = "2"\n', 5, "clusters has to be a number, not '2'"),
         (_MINE + "[device]\nclusters = 256\nsips_per_cluster = 256\n", 5, "65536 SIPs: at most 4096"),
-        (_MINE + "[dte]\ndte_channels = 15\n", 5, "dte_channels = 15: has to be at most 14"),
+        (_MINE + "[dte]\ndte_channels = 31\n", 5, "dte_channels = 31: has to be at most 30"),
         (_MINE + "[dte]\nport_bytes_per_cycle = nan\n", 5, "port_bytes_per_cycle = nan"),
         (_MINE + "[dte]\nport_bytes_per_cycle = 0\n", 5, "port_bytes_per_cycle = 0: has to be at least"),
         (

@@ -87,7 +87,7 @@ void shares_change(shares *s, int32_t sip, int route, int by) {
     int32_t *const known = by > 0 ? &c->more[route] : &c->fewer[route];
     int32_t now = *known;
     if (!now) {
-        const uint64_t one = (uint64_t)1 << (4 * route);
+        const uint64_t one = (uint64_t)1 << (FLOW_BITS * route);
         const uint64_t flows = c->flows, next = by > 0 ? flows + one : flows - one;
         now = class_with(s, c->cluster, next); /* may move the classes */
         if (!now) {
@@ -199,7 +199,7 @@ static bool solve(shares *s, share_solution *x) {
         x->members[2 * k] = s->active[k];
         x->members[2 * k + 1] = c->members;
         for (int route = 0; route < ROUTES; route++) {
-            const double each = (double)(c->flows >> (4 * route) & 15);
+            const double each = (double)(c->flows >> (FLOW_BITS * route) & ((1 << FLOW_BITS) - 1));
             if (each > 0.0) kind[kinds++] = (share_kind){k, route, each, each * c->members, false};
         }
     }

@@ -10,12 +10,13 @@ enum {
     ROUTE_L1_L3, ROUTE_L1_L2, ROUTE_L2_L3, ROUTE_L1, ROUTE_L3_L3, ROUTE_L2_L2, ROUTE_FILL_L3, ROUTE_FILL_L2,
     ROUTE_ATOMIC_L3, ROUTE_ATOMIC_L2, ROUTE_ATOMIC_L1, ROUTES
 };
+enum { FLOW_BITS = 5 }; /* more than MOST_CHANNELS and the block's */
 enum { RESOURCE_PORT, RESOURCE_L2, RESOURCE_LINK, RESOURCE_L3, RESOURCES };
 
 int route_of(int from, int to, bool atomic);
 
 typedef struct {
-    uint64_t flows; /* how many on each route, 4 bits each */
+    uint64_t flows; /* how many on each route, FLOW_BITS each */
     int32_t cluster, members;
     int32_t more[ROUTES], fewer[ROUTES]; /* the class with one more or one fewer; 0: not looked up yet */
     uint64_t mark;                       /* adds to the state's hash for each member */

@@ -3,7 +3,7 @@
 #define TOPS_TIMING_STATE_H
 #include "timing_shares.h"
 
-enum { NOBODY = -1, NO_CHANNEL = 255, MOST_CHANNELS = 14, MOST_SIPS = 4096 };
+enum { NOBODY = -1, NO_CHANNEL = 255, MOST_CHANNELS = 30, MOST_SIPS = 4096 };
 #define FOREVER INT64_MAX
 
 /* Where a SIP's thread stands. */

@@ -82,8 +82,8 @@ FIELDS = (
         keys=MATRIX_TYPES,
     ),
     Field("matrix_startup_cycles", "matrix", "cycles", most=_CYCLES),
-    # the timing counts what flows of one SIP in 4 bits a route
-    Field("dte_channels", "dte", "channels a SIP", least=1, most=14),
+    # the timing counts what flows of one SIP in 5 bits a route
+    Field("dte_channels", "dte", "channels a SIP", least=1, most=30),
     Field("dte_queue_depth", "dte", "transfers a channel", least=1, most=1024),
     Field("dte_latency_cycles", "dte", "cycles", most=_CYCLES, keys=MEMORIES),
     Field("port_bytes_per_cycle", "dte", "bytes/cycle a SIP", whole=False, least=_SLOW, most=_FAST),
