@@ -36,6 +36,7 @@ class Ran:
     fault: tuple[Any, ...] | None
     message: str
     counts: list[int] | None
+    ran: str = ""
 
 
 def run(case: Case, *, engine: str, mode: str = "counted", host_threads: int = 1, defer: bool = False) -> Ran:
@@ -50,7 +51,7 @@ def run(case: Case, *, engine: str, mode: str = "counted", host_threads: int = 1
         else:
             arguments.append(argument)
     output: Sequence[str] = ()
-    fault, counts, message = None, None, ""
+    fault, counts, message, ran = None, None, "", ""
     try:
         result = launch(
             case.program,
@@ -63,13 +64,13 @@ def run(case: Case, *, engine: str, mode: str = "counted", host_threads: int = 1
             engine=engine,  # type: ignore[arg-type]
             budget_s=120,
         )
-        output = result.output
+        output, ran = result.output, result.ran
         counts = None if result.counts is None else np.asarray(result.counts).tolist()
     except KernelFault as error:
         fault = (error.kind.name, error.pc, error.thread, error.block)
         message = str(error)
         output = error.output
-    return Ran([a.memory.tobytes() for a in arrays], list(output), fault, message, counts)
+    return Ran([a.memory.tobytes() for a in arrays], list(output), fault, message, counts, ran)
 
 
 def differences(expected: Ran, got: Ran, *, memory: bool = True) -> list[str]:
@@ -104,6 +105,19 @@ def check(case: Case, setups: Sequence[tuple[str, int, bool]] = SETUPS) -> list[
         found = differences(expected[defer], got, memory=host_threads == 1)
         out += [f"{mode}, {host_threads} threads{', deferred' * defer}: {line}" for line in found]
     return out
+
+
+def first_statement(case: Case, setups: Sequence[tuple[str, int, bool]] = SETUPS) -> str:
+    """The instructions of the first statement that makes a difference."""
+    for count in range(len(case.starts) + 1):
+        found = check(case.cut(count), setups)
+        if found:
+            begin = case.starts[count - 1] if count else 0
+            end = case.starts[count] if count < len(case.starts) else case.dump
+            disassembly = disassemble.Disassembly(case.program)
+            lines = [f"{pc:5d} {disassembly.instruction_text(pc)}" for pc in range(begin, end)]
+            return "\n".join([*lines, *found])
+    return "no difference"
 
 
 def _first(expected: Sequence[object], got: Sequence[object]) -> str:

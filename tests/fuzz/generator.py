@@ -2,30 +2,45 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
 from tests.fuzz import faulty, scalars, tiles
-from tests.fuzz.state import SCALAR_POOL, VECTOR_REGISTERS, KnownBuffer, State
+from tests.fuzz.state import SCALAR_POOL, VECTOR_REGISTERS, KnownBuffer, State, Traits
 from tests.fuzz.values import ArraySpec, float_value, int_value
 from tops_kit.isa.assembler import Assembler
 from tops_kit.isa.dtypes import F32, I32, U8
 from tops_kit.isa.program import Program
+from tops_kit.isa.table import OPCODES
 
 MAX_DUMPED_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
 class Case:
-    """A program and what it is launched with: `arguments` in the order of parameters, a spec for an array."""
+    """A program and what it is launched with: `arguments` in the order of parameters, a spec for an array.
+
+    `starts` are where its statements begin, `dump` is where it begins to store everything it has.
+    """
 
     seed: int
     program: Program
     arguments: list[ArraySpec | int | float]
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
+    starts: tuple[int, ...]
+    dump: int
+
+    def cut(self, statements: int) -> Case:
+        """The case with its first statements only: the others are jumped over."""
+        code = self.program.code.copy()
+        if statements < len(self.starts):
+            code[self.starts[statements]] = [OPCODES["jmp"], self.dump, 0, 0, 0, 0, 0, 0]
+        return dataclasses.replace(self, program=dataclasses.replace(self.program, code=code))
 
 
 def generate(seed: int) -> Case:
@@ -37,22 +52,25 @@ def generate(seed: int) -> Case:
             ((3, 1, 1), (1, 1, 1)), ((2, 1, 2), (1, 2, 1)), ((1, 1, 1), (2, 2, 1)),
         )
     )  # fmt: skip
-    threads = int(np.prod(grid) * np.prod(block))
-    state = State(rng, Assembler(f"fuzz{seed}"), threads)
+    threads = prod(grid) * prod(block)
+    state = State(rng, Assembler(f"fuzz{seed}"), threads, Traits.choose(rng))
     _begin(state)
     _load(state)
     faults = rng.random() < 0.25
     count = rng.randint(3, 22)
     at = rng.randrange(count) if faults else -1
+    starts = []
     for number in range(count):
+        starts.append(len(state.asm))
         if number == at:
             faulty.fault(state)
-        statement(state, barriers=True)
+        statement(state, barriers=state.traits.barriers)
+    dump = len(state.asm)
     _dump(state)
     program = state.asm.finish()
     if rng.random() < 0.15:
         faulty.mutate(program, np.random.default_rng(seed))
-    return Case(seed, program, _arguments(state, program), grid, block)
+    return Case(seed, program, _arguments(state, program), grid, block, tuple(starts), dump)
 
 
 def _begin(state: State) -> None:
@@ -160,9 +178,10 @@ def _dump(state: State) -> None:
     state.op("tbuf", "vectors", vectors.index, zero, 0)
     for number in range(VECTOR_REGISTERS):
         state.op("vst", "vectors", state.asm.constant(128 * number), f"v{number}")
-    state.op("barrier")
+    if state.traits.barriers:
+        state.op("barrier")
     for buffer in list(state.buffers):
-        size = buffer.slots * int(np.prod(buffer.shape)) * buffer.dtype.size_bytes
+        size = buffer.slots * prod(buffer.shape) * buffer.dtype.size_bytes
         if 0 < size <= MAX_DUMPED_BYTES:
             _dump_buffer(state, buffer)
     state.op("end")

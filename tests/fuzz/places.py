@@ -20,7 +20,8 @@ class _Axis:
 
 
 def view(state: State, space: str, dtype: DType, extents: tuple[int, ...], *, fresh: float = 0.3) -> str:
-    """A tile register with a view of these extents in L1 or L2."""
+    """A tile register with a view of these extents in L1 or L2 (or L1 where the program has no L2)."""
+    space = space if state.traits.l2 else "L1"
     if state.chance(0.15) and len(extents) <= 3 and prod(extents):
         flat = _reshaped(state, space, dtype, extents)
         if flat:
@@ -63,7 +64,7 @@ def array_view(
         if axes:
             return _cut(state, _whole(state, array), *axes)
     whole, axes_, order = _enclosing(state, extents, 5)
-    both = state.chance(0.2)
+    both = state.traits.loads_what_it_stores and state.chance(0.2)
     array = state.array(dtype, whole, loaded=loaded or both, stored=stored or both)
     return _cut(state, _whole(state, array), axes_, order)
 

@@ -55,13 +55,16 @@ def element(state: State) -> None:
 
 def atomic(state: State) -> None:
     """An atomic on one element, or on a tile."""
+    if not state.traits.atomics:
+        transfer(state)
+        return
     space = state.rng.choice(("L1", "L2", "L3"))
     dtype = state.dtype()
     if state.chance(0.25):
         extents = state.shape()
         target = (
             places.array_view(state, dtype, extents, loaded=True, stored=True)
-            if space == "L3"
+            if space == "L3" or not state.traits.l2
             else places.view(state, "L2", dtype, extents)
         )
         state.op("tatomic_add", target, places.view(state, "L1", dtype, extents))

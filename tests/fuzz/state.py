@@ -35,6 +35,23 @@ class KnownArray:
     stored: bool
 
 
+@dataclass(frozen=True)
+class Traits:
+    """What a program may have. Without them its threads can run on several host threads at once."""
+
+    l2: bool
+    barriers: bool
+    atomics: bool
+    loads_what_it_stores: bool
+
+    @classmethod
+    def choose(cls, rng: random.Random) -> Traits:
+        """Often all, else some."""
+        if rng.random() < 0.4:
+            return cls(True, True, True, True)
+        return cls(*(rng.random() < 0.35 for _ in range(4)))
+
+
 @dataclass
 class State:
     """The assembler, random choices, and what exists so far. Programs end by construction: loops count.
@@ -46,6 +63,7 @@ class State:
     rng: random.Random
     asm: Assembler
     threads: int
+    traits: Traits
     buffers: list[KnownBuffer] = field(default_factory=list)
     arrays: list[KnownArray] = field(default_factory=list)
     scalars: list[tuple[str, DType, int | float]] = field(default_factory=list)
@@ -137,15 +155,16 @@ class State:
             rng.shuffle(order)
             steps = [rng.choice((1, 1, 1, 2, 3, -1, -2)) for _ in extents]
         shares = rng.randrange(len(self.arrays)) if self.arrays and not plain and self.chance(0.05) else None
-        spec = ArraySpec(
-            f"a{len(self.arrays)}", dtype, extents, tuple(order), tuple(steps), rng.getrandbits(32), shares
-        )
+        seed = rng.randint(1, 1 << 32) if loaded else 0
+        spec = ArraySpec(f"a{len(self.arrays)}", dtype, extents, tuple(order), tuple(steps), seed, shares)
         index = self.asm.pointer(spec.name, dtype, len(extents), loaded=loaded, stored=stored)
         self.arrays.append(KnownArray(index, spec, loaded, stored))
         return self.arrays[-1]
 
     def shape(self, rank: int | None = None, limit: int = 1200) -> tuple[int, ...]:
-        """Some extents; 1 to 3 axes, seldom none."""
+        """Some extents; 1 to 3 axes, seldom none; seldom one long one."""
+        if rank in (None, 1) and limit >= 1000 and self.chance(0.04):
+            return (self.rng.randint(1000, 5000),)
         if rank is None:
             rank = self.rng.choice((1, 1, 2, 2, 2, 3, 3, 0))
         return shape(self.rng, rank, limit)

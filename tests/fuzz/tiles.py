@@ -156,8 +156,8 @@ def gathering(state: State) -> None:
 def matrices(state: State) -> None:
     """mma or matmul; views may be transposed, and there may be a batch axis."""
     dtype = state.dtype("fiu")
-    m, n = (state.rng.choice((1, 2, 5, 6, 7, 12, 16, 17, 33)) for _ in range(2))
-    k = state.rng.choice((0, 1, 2, 3, 8, 17))
+    m, n = (state.rng.choice((0, 1, 2, 5, 6, 7, 12, 16, 17, 33, 50)) for _ in range(2))
+    k = state.rng.choice((0, 1, 2, 3, 8, 17, 70))
     batch = (state.rng.randint(1, 3),) if state.chance(0.2) else ()
     a = places.view(state, "L1", dtype, (*batch, m, k))
     b = places.view(state, "L1", dtype, (*batch, k, n))

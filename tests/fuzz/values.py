@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
@@ -22,8 +24,8 @@ class ArraySpec:
     """An array argument: its shape, how it lies in memory, and where its data comes from.
 
     `order` are the axes from the slowest to the fastest, `steps` is by how many elements each axis moves,
-    negative for axes that run backwards. `shares` names an earlier array whose memory this one lies in (by
-    bytes).
+    negative for axes that run backwards. `seed` is that of the data, 0 for the same byte everywhere. `shares`
+    names an earlier array whose memory this one lies in (by bytes).
     """
 
     name: str
@@ -57,8 +59,7 @@ def allocate(specs: list[ArraySpec]) -> list[ArrayArgument]:
         if spec.shares is not None and arguments[spec.shares].memory.size >= size:
             memory = arguments[spec.shares].memory
         else:
-            memory = np.zeros(size + 64, np.uint8)[:size]
-            fill(memory, spec.dtype, np.random.default_rng(spec.seed))
+            memory = np.frombuffer(bytearray(_data(spec.dtype, size, spec.seed)), np.uint8)
         address = memory.ctypes.data + start
         arguments.append(ArrayArgument(address, spec.dtype, spec.shape, strides, spec.name, memory, memory))
     return arguments
@@ -76,6 +77,14 @@ def _layout(spec: ArraySpec) -> tuple[tuple[int, ...], int, int]:
             start += (max(spec.shape[axis], 1) - 1) * stride * -step
         stride *= max(spec.shape[axis], 1) * abs(step)
     return tuple(strides), stride, start
+
+
+@functools.lru_cache(maxsize=256)
+def _data(dtype: DType, size: int, seed: int) -> bytes:
+    memory = np.full(size, 0xA5, np.uint8)
+    if seed:
+        fill(memory, dtype, np.random.default_rng(seed))
+    return memory.tobytes()
 
 
 def fill(memory: np.ndarray, dtype: DType, rng: np.random.Generator) -> None:
@@ -120,7 +129,7 @@ def extent(rng: random.Random) -> int:
 def shape(rng: random.Random, rank: int, limit: int = 1200) -> tuple[int, ...]:
     """Extents of at most `limit` elements."""
     extents = [extent(rng) for _ in range(rank)]
-    while np.prod([max(n, 1) for n in extents]) > limit:
+    while prod([max(n, 1) for n in extents]) > limit:
         extents[extents.index(max(extents))] //= 2
     return tuple(extents)
 

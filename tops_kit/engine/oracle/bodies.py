@@ -14,7 +14,6 @@ from tops_kit.engine.tiles_twin import numbers
 from tops_kit.isa.table import INSTRUCTIONS, Instruction
 
 Body = Callable[..., Any]
-tiles: Any = tiles_twin  # the tile library by the names that bodies use
 
 
 @functools.cache

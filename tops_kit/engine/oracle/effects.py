@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from tops_kit.engine import tiles_twin
 from tops_kit.engine.oracle import elements, views
-from tops_kit.engine.oracle.bodies import tiles as tile_library
 from tops_kit.engine.oracle.memory import buffer_view
 from tops_kit.engine.oracle.scalars import MASK, as_int, typed
 from tops_kit.engine.oracle.thread import Thread
@@ -108,7 +108,7 @@ def _extents(o: Operands) -> list[int]:
 def _set_extents(o: Operands) -> None:
     d, extents = o.tile("d"), _extents(o)
     try:
-        tile_library.shape_extent(d, extents)
+        tiles_twin.shape_extent(d, extents)
     except TileFault:
         raise shapes_trap(d, extents) from None
 
@@ -142,21 +142,21 @@ def _compare_and_set(o: Operands) -> None:
 
 def _vector_load(o: Operands) -> None:
     try:
-        tile_library.vload(o.vector("d"), o.tile("a"), o.signed("i"))
+        tiles_twin.vload(o.vector("d"), o.tile("a"), o.signed("i"))
     except TileFault as fault:
         raise tiles_trap(fault, [None, o.tile("a")]) from None
 
 
 def _vector_store(o: Operands) -> None:
     try:
-        tile_library.vstore(o.tile("d"), o.signed("i"), o.vector("a"))
+        tiles_twin.vstore(o.tile("d"), o.signed("i"), o.vector("a"))
     except TileFault as fault:
         raise tiles_trap(fault, [o.tile("d")]) from None
 
 
 def _splat(o: Operands) -> None:
     dtype = DTYPES[o.immediate("dtype")]
-    tile_library.vsplat(o.vector("d"), typed(o.bits("a"), dtype), dtype.code)
+    tiles_twin.vsplat(o.vector("d"), typed(o.bits("a"), dtype), dtype.code)
 
 
 def _move(o: Operands) -> None:
@@ -192,7 +192,7 @@ EFFECTS: dict[str, Effect] = {
     "vld": _vector_load,
     "vst": _vector_store,
     "vsplat": _splat,
-    "viota": lambda o: tile_library.viota(o.vector("d"), o.immediate("dtype")),
+    "viota": lambda o: tiles_twin.viota(o.vector("d"), o.immediate("dtype")),
     "vmov": _move,
     **{f"atomic_{name}": _atomic(name) for name in ("add", "min", "max", "and", "or", "xor", "exchange")},
 }

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tops_kit.engine import tiles_twin
 from tops_kit.engine.oracle.bodies import arguments, bodies
-from tops_kit.engine.oracle.bodies import tiles as tile_library
 from tops_kit.engine.oracle.effects import EFFECTS, MAY_LOAD, MAY_STORE, Operands, allow, check_event
 from tops_kit.engine.oracle.scalars import (
     MASK,
@@ -160,15 +160,15 @@ def _set_shape(x: Instruction, tiles: dict[str, Tile], numbers: Numbers) -> None
     match x.shape:
         case "broadcast":
             sources = [tile for name, tile in tiles.items() if name != "d"]
-            tile_library.shape_broadcast(tiles["d"], sources)
+            tiles_twin.shape_broadcast(tiles["d"], sources)
         case "same":
-            tile_library.shape_same(tiles["d"], tiles["a"])
+            tiles_twin.shape_same(tiles["d"], tiles["a"])
         case "reduce":
-            tile_library.shape_reduce(tiles["d"], tiles["a"], numbers["axis"])
+            tiles_twin.shape_reduce(tiles["d"], tiles["a"], numbers["axis"])
         case "matmul":
-            tile_library.shape_matmul(tiles["d"], tiles["a"], tiles["b"])
+            tiles_twin.shape_matmul(tiles["d"], tiles["a"], tiles["b"])
         case "gather":
-            tile_library.shape_gather(tiles["d"], tiles["a"], tiles["b"], numbers["axis"])
+            tiles_twin.shape_gather(tiles["d"], tiles["a"], tiles["b"], numbers["axis"])
 
 
 def _transfer(x: Instruction, numbers: Numbers, pc: int) -> Step:
