@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.engine import tiles_calls
 from tops_kit.engine.c_engine import CEngine
 from tops_kit.engine.launch import ENGINES, GlobalArray, LaunchResult, launch
 from tops_kit.isa.dtypes import BY_NAME, DType
@@ -58,3 +59,14 @@ def run(c_engine: CEngine) -> Launch:
 
 def _tuple(extents: int | Sequence[int]) -> tuple[int, ...]:
     return (extents,) if isinstance(extents, int) else tuple(extents)
+
+
+@pytest.fixture(scope="session")
+def tile_library() -> Any:
+    """The tile library in C, by calls that the engine's module has for tests; skips where it isn't built."""
+    module, why_not = tiles_calls.module()
+    if module is None:
+        pytest.skip(why_not)
+    path = module.tile_path()
+    yield module
+    module.tile_path(path)

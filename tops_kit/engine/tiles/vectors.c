@@ -86,7 +86,9 @@ int tk_vunary(int op, vreg *d, const vreg *a, int dtype) {
     int ints = !tk_is_float(dtype), n = lanes_of(dtype);
     unary_row *kernel = tk_kernels->unary[ints][op - TK_NEG];
     if (!kernel) return FAULT_TYPE;
-    kernel(wd.x, widened(a, dtype, &wa), n);
+    const void *pa = widened(a, dtype, &wa);
+    if (dtype == DT_BOOL && op == TK_NOT) tk_kernels->binary[1][TK_XOR][ROW_B](wd.x, pa, &(int32_t){1}, n);
+    else kernel(wd.x, pa, n);
     narrowed(d, &wd, dtype);
     return FAULT_NONE;
 }
