@@ -47,7 +47,7 @@ class Settings:
     """How a kernel is launched; see `Kernel.options`."""
 
     part: Specification
-    mode: Mode = "fast"
+    mode: Mode = "timed"
     host_threads: int | None = None
     pipeline: bool = False
     budget_s: float = 60.0
@@ -184,7 +184,7 @@ class Kernel:
     def options(self, **settings: Any) -> Kernel:
         """The kernel with other settings.
 
-        mode: "fast" (default), "counted", "timed" (cycles, and a report), "sanitized", "debug".
+        mode: "timed" (default: cycles, and a report), "fast" (results only), "counted", "sanitized", "debug".
         pipeline: what each unit did when, in a timed launch. host_threads: of this machine (default: its
         cores); results don't depend on it. budget_s: a launch that takes longer is a fault (60; 0: none).
         defer: transfers move when they complete (sanitized, debug). quiet: what the kernel prints goes to

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tops_kit.engine.launch import LaunchResult
+from tops_kit.engine.timing_result import TimingResult
 from tops_kit.gcu import Specification
 from tops_kit.isa.program import Program
 from tops_kit.runtime.errors import LaunchError
+
+if TYPE_CHECKING:
+    from tops_kit.engine.report import LaunchTiming
 
 
 class Launch:
@@ -46,16 +52,29 @@ class Launch:
         return self.result.counts
 
     @property
-    def cycles(self) -> float:
+    def cycles(self) -> int:
         """How long the launch took on the part, in cycles. LaunchError: it was not timed."""
-        return float(self._times().cycles)
+        return self._times().cycles
 
     @property
     def ns(self) -> int:
         """How long the launch took on the part, in ns. LaunchError: it was not timed."""
-        return int(self._times().ns)
+        return self.part.nanoseconds(self._times().cycles)
 
-    def _times(self) -> Any:
+    @cached_property
+    def report(self) -> LaunchTiming:
+        """Where the time went, by SIP, unit, cause and line, and what bounds it.
+
+        `print(launch.report.text())` shows the most important of it. LaunchError: the launch was not timed.
+        """
+        from tops_kit.engine.report import launch_timing
+
+        times, counts = self._times(), self.result.counts
+        assert counts is not None
+        threads = math.prod(self.result.block)
+        return launch_timing(self.program, self.part, times, counts, block_threads=threads)
+
+    def _times(self) -> TimingResult:
         if self.result.times is None:
             raise LaunchError(
                 f"{self.program.name}: this launch was not timed (mode {self.result.mode}): "
@@ -91,7 +110,7 @@ class Launch:
         """`<Launch of softmax on s60: 2 x 12 threads, 81,920 cycles>`."""
         grid, block = self.result.grid, self.result.block
         shape = f"{_extents(grid)} x {_extents(block)} threads"
-        timed = f", {self.cycles:,.0f} cycles" if self.result.times is not None else ""
+        timed = f", {self.cycles:,} cycles" if self.result.times is not None else ""
         faults = f", {len(self.result.faults)} faults" if self.result.faults else ""
         return f"<Launch of {self.program.name} on {self.part.name}: {shape}{timed}{faults}>"
 

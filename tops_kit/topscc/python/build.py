@@ -9,6 +9,7 @@ from typing import Any
 
 from tops_kit.isa.dtypes import DType
 from tops_kit.topscc.builder import Builder
+from tops_kit.topscc.kinds import ViewKind
 from tops_kit.topscc.python.captures import Captures
 from tops_kit.topscc.python.core import Frame
 from tops_kit.topscc.python.places import Places
@@ -18,7 +19,7 @@ from tops_kit.topscc.python.source import FunctionSource
 from tops_kit.topscc.python.statements import Translator
 from tops_kit.topscc.python.words import MEANINGS
 from tops_kit.topscc.target import S60, Target
-from tops_kit.topscc.tree import Kernel
+from tops_kit.topscc.tree import Kernel, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +61,17 @@ def build(
     translator = Translator(builder, scope, captures, frame, meanings=MEANINGS)
     stored = stored_names(node.body)
     for parameter in parameters:
-        _parameter(builder, scope, parameter, given[parameter.name], parameter.name in stored)
+        view = _parameter(builder, scope, parameter, given[parameter.name], parameter.name in stored)
+        if view is not None and isinstance(view.kind, ViewKind):
+            translator.axes.update(view.kind.shape)
     translator.block(node.body)
     return builder.finish(where), captures
 
 
-def _parameter(builder: Builder, scope: Scope, parameter: Parameter, value: Any, stored: bool) -> None:
+def _parameter(
+    builder: Builder, scope: Scope, parameter: Parameter, value: Any, stored: bool
+) -> Value | None:
+    """Give a parameter what it stands for; the view of an array."""
     name, where = parameter.name, parameter.where
     if isinstance(value, ArrayType) and not parameter.is_constexpr:
         view = builder.pointer(name, value.dtype, value.ndim, where)
@@ -73,12 +79,14 @@ def _parameter(builder: Builder, scope: Scope, parameter: Parameter, value: Any,
         scope.names[name] = (
             Local(builder.declare(name, view, where), ()) if stored else Static(view, (), where)
         )
-    elif isinstance(value, DType) and not parameter.is_constexpr:
+        return view
+    if isinstance(value, DType) and not parameter.is_constexpr:
         scope.names[name] = Local(builder.scalar(name, value, where), ())
     elif stored and isinstance(value, int | float):
         scope.names[name] = Local(builder.declare(name, value, where), ())
     else:
         scope.names[name] = Static(value, (), where)
+    return None
 
 
 def _written(value: Any) -> int | float | bool | str:

@@ -14,7 +14,7 @@ import numpy as np
 from tops_kit.isa.dtypes import DType
 from tops_kit.topscc.builder import Builder, Operand
 from tops_kit.topscc.diagnostics import KernelError, Where
-from tops_kit.topscc.kinds import EventKind, ScalarKind, TileKind, VectorKind, ViewKind
+from tops_kit.topscc.kinds import EventKind, Extent, ScalarKind, TileKind, VectorKind, ViewKind
 from tops_kit.topscc.language.types import dtype_complaint, dtype_of
 from tops_kit.topscc.language.words import word_of
 from tops_kit.topscc.python.captures import Captures
@@ -62,6 +62,7 @@ class Core:
         self.jump = (
             ""  # "break", "continue" or "return" that is certain: what follows in the block is not read
         )
+        self.axes: set[Extent] = set()  # the extents of whole axes of arrays
         self.naming = ""  # the name that the value being read will get
         self._regions = 0
 

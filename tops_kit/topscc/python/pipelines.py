@@ -24,7 +24,7 @@ from tops_kit.topscc.tree import Buffer, Value, Variable
 class Stream:
     """One load of a pipeline: what fills a buffer. `slots` - 1 loads run ahead, each with an event.
 
-    `kind` is that of the source, once it was built.
+    `kind` is that of the source, once it was built; `tails`: its extents can differ from round to round.
     """
 
     buffer: Buffer
@@ -32,11 +32,7 @@ class Stream:
     node: ast.expr
     events: tuple[Variable, ...]
     kind: ViewKind | TileKind | None = None
-
-    @property
-    def known(self) -> bool:
-        """Whether the source was built, and all its extents are known."""
-        return self.kind is not None and all(isinstance(extent, int) for extent in self.kind.shape)
+    tails: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,21 +212,29 @@ class Pipelines(Rounds):
                 where,
                 f"make the buffer of tops.{kind.dtype}, and convert after: {stream.buffer.name}[i].to(...)",
             )
-        if kind.shape == room.shape:
-            return slot
+        # an axis of an array that is taken as a whole fills the slot: the machine checks that it does
+        fills = [
+            extent == most or extent in self.axes
+            for extent, most in zip(kind.shape, room.shape, strict=False)
+        ]
+        stream.tails = not all(
+            whole or isinstance(extent, int) for whole, extent in zip(fills, kind.shape, strict=True)
+        )
         if kind.rank != room.rank:
-            if stream.known:
+            if not stream.tails:
                 return slot  # axes of extent 1 may be left out: the builder checks
             raise self.error(
                 f"the source has {kind.rank} axes, a slot of {stream.buffer.name} has {room.rank}",
                 where,
                 "fix or keep axes: x[i] drops one, x[i:i+1] keeps it",
             )
+        if all(fills):
+            return slot
         items = [
             Slice()
-            if extent == most
+            if whole
             else Slice(None, extent if isinstance(extent, int) else self._extent(source, axis, where))
-            for axis, (extent, most) in enumerate(zip(kind.shape, room.shape, strict=True))
+            for axis, (extent, whole) in enumerate(zip(kind.shape, fills, strict=True))
         ]
         return self.builder.index(slot, items, where)
 
@@ -264,7 +268,8 @@ class Pipelines(Rounds):
         for stream in streams:
             at = self.where(stream.node)
             slot = self.builder.slot(stream.buffer, now[stream.buffer.slots], at)
-            source = None if stream.events and stream.known else stream.source(position)
+            again = not stream.events or stream.kind is None or stream.tails
+            source = stream.source(position) if again else None
             loop.views[stream.buffer] = view = self._cut(slot, source, stream, at)
             if not stream.events and source is not None:
                 self.builder.copy(view, source, at, pad=pipeline.pad)
