@@ -24,8 +24,9 @@ class Launch:
     """A launch that went well.
 
     `output` are the lines the kernel printed, `faults` what the sanitizer found, `counts` how often each
-    instruction ran; `result` is all that the engine gives. `launch["y"]` is the array given for parameter y;
-    the launch itself serves as the array where the kernel stores to one only: `numpy.asarray(launch)`.
+    instruction ran; `result` is all that the engine gives. `launch["y"]` is the array given for parameter y,
+    `arrays` all of them; where the kernel stores to one only, the launch serves as it:
+    `numpy.asarray(launch)`.
     """
 
     def __init__(
@@ -34,7 +35,7 @@ class Launch:
         self.program = program
         self.part = part
         self.result = result
-        self._arrays = arrays
+        self.arrays = arrays
 
     @property
     def output(self) -> list[str]:
@@ -75,6 +76,11 @@ class Launch:
         return launch_timing(self.program, self.part, times, counts, block_threads=threads)
 
     def _times(self) -> TimingResult:
+        if self.result.times is None and self.result.mode == "timed":
+            raise LaunchError(
+                f"{self.program.name}: no times: the kernel ran on the Python oracle, which has none; "
+                "install with a C compiler"
+            )
         if self.result.times is None:
             raise LaunchError(
                 f"{self.program.name}: this launch was not timed (mode {self.result.mode}): "
@@ -84,10 +90,10 @@ class Launch:
 
     def __getitem__(self, name: str) -> Any:
         """The array given for a parameter. LaunchError: there is none of that name."""
-        if name not in self._arrays:
-            known = ", ".join(self._arrays) or "none"
+        if name not in self.arrays:
+            known = ", ".join(self.arrays) or "none"
             raise LaunchError(f"{self.program.name} has no array {name!r}: {known}")
-        return self._arrays[name]
+        return self.arrays[name]
 
     @property
     def stored(self) -> tuple[str, ...]:
@@ -103,7 +109,7 @@ class Launch:
             raise LaunchError(
                 f"{self.program.name} stores to {', '.join(stored)}: take one: launch[{stored[0]!r}]"
             )
-        out = np.asarray(self._arrays[stored[0]], dtype)
+        out = np.asarray(self.arrays[stored[0]], dtype)
         return out.copy() if copy else out
 
     def __repr__(self) -> str:

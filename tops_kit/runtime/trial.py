@@ -1,0 +1,124 @@
+"""Trying a kernel on parts: launched with an example, checked against its reference, reported."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tops_kit.gcu import Specification
+from tops_kit.runtime.arrays import is_array
+from tops_kit.runtime.errors import LaunchError
+from tops_kit.runtime.examples import Difference
+from tops_kit.runtime.kernel import Kernel
+from tops_kit.runtime.result import Launch
+
+JSON_VERSION = 1  # grows when a key changes its meaning; new keys do not count
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A kernel tried on one part. `checked`: arrays compared with the reference, and their elements."""
+
+    launch: Launch
+    checked: Mapping[str, int]
+    differences: tuple[Difference, ...]
+    findings: tuple[str, ...]  # of the sanitizer
+
+    @property
+    def good(self) -> bool:
+        """Whether nothing is wrong, as far as was looked."""
+        return not self.differences and not self.findings
+
+    def text(self, *, lines: int = 5, pipeline: bool = False) -> str:
+        """For people."""
+        out = [*self._verdict(), self.launch.report.text(lines)]
+        chart = self.launch.report.pipeline
+        if pipeline and chart is not None and chart.sips():
+            out.append(chart.text(chart.sips()[0]))
+        return "\n".join(out)
+
+    def _verdict(self) -> list[str]:
+        name = self.launch.program.name
+        out = [f"sanitizer: {finding}" for finding in self.findings]
+        if not self.checked:
+            return [*out, f"{name}: not checked: the file names no reference (@{name}.reference)"]
+        for one in self.differences:
+            place = ", ".join(str(index) for index in one.at)
+            out.append(
+                f"{name}: {one.name} differs from the reference in {one.wrong:,} of {one.elements:,} "
+                f"elements, most at [{place}]: {one.got!r}, should be {one.expected!r}"
+            )
+        wrong = {one.name for one in self.differences}
+        right = [
+            f"{array} ({count:,} elements)" for array, count in self.checked.items() if array not in wrong
+        ]
+        return [*out, f"{name}: as the reference: {', '.join(right)}"] if right else out
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it as plain values."""
+        return {
+            "version": JSON_VERSION,
+            "kernel": self.launch.program.name,
+            "part": self.launch.part.name,
+            "good": self.good,
+            "checked": dict(self.checked),
+            "differences": [asdict(one) for one in self.differences],
+            "findings": list(self.findings),
+            "output": list(self.launch.output),
+            "timing": self.launch.report.to_json(),
+        }
+
+
+def try_kernel(
+    kernel: Kernel,
+    part: Specification,
+    arguments: Mapping[str, Any],
+    shape: Mapping[str, Any],
+    *,
+    sanitize: bool = False,
+    pipeline: bool = False,
+) -> Trial:
+    """Launch a kernel on a part, on copies of the arrays; check what it stores.
+
+    `shape` has `threads`, or `grid` and `block`; without, all SIPs of the part. Raises KernelError,
+    KernelFault, LaunchError.
+    """
+    chosen = kernel.on(part)
+    threads = _threads(shape, part)
+    findings: tuple[str, ...] = ()
+    if sanitize:
+        found = chosen.options(mode="sanitized", quiet=True)[threads](**_copies(arguments))
+        findings = tuple(str(fault) for fault in found.faults)
+    launch = chosen.options(mode="timed", pipeline=pipeline)[threads](**_copies(arguments))
+    if not kernel.examples.has_reference:
+        return Trial(launch, {}, (), findings)
+    try:
+        expected = kernel.examples.expected(_copies(arguments), launch.stored)
+        differences = kernel.examples.differences(expected, launch.arrays)
+    except LaunchError as reason:
+        raise LaunchError(f"{kernel.name}: {reason}") from None
+    checked = {name: int(_size(launch[name])) for name in expected}
+    return Trial(launch, checked, tuple(differences), findings)
+
+
+def _threads(shape: Mapping[str, Any], part: Specification) -> Any:
+    if "block" in shape:
+        return shape.get("grid", 1), shape["block"]
+    if "grid" in shape:
+        return shape["grid"], part.sips_per_cluster
+    return shape.get("threads", part.sips)
+
+
+def _copies(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments whose arrays the launch may change."""
+    return {name: _copy(value) if is_array(value) else value for name, value in arguments.items()}
+
+
+def _copy(array: Any) -> Any:
+    """With the same strides' order, and writable."""
+    return array.clone() if hasattr(array, "clone") else array.copy(order="K")
+
+
+def _size(array: Any) -> int:
+    return int(array.numel()) if hasattr(array, "numel") else int(array.size)
