@@ -33,9 +33,13 @@ def __getattr__(name: str) -> Any:
     if name.startswith("_"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
+    import importlib.util
 
     if name in _ELSEWHERE:
         value = getattr(importlib.import_module(_ELSEWHERE[name]), name)
+    elif importlib.util.find_spec(f"{__name__}.{name}") is not None:
+        # `from tops_kit import session` asks for the name first, and then loads the module
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r} yet: import {__name__}.{name}")
     else:
         language = importlib.import_module("tops_kit.topscc.language")
         if name not in language.__all__:
