@@ -17,11 +17,12 @@ def _begin(module: str) -> None:
     users = os.environ.pop(_USERS, None)
     if users is not None:
         os.environ["PYTHONPATH"] = users
-    sys.path.insert(0, here)
+    path = sys.path[:]
+    sys.path[:0] = [os.path.dirname(os.__file__), here]  # enough to get at tops_kit
     from tops_kit import own_path
 
     # Python was started without the user's PYTHONPATH; what is found nowhere else may still be there.
-    sys.path[:] = [*own_path.arranged(sys.path[1:], roots), *own_path.python_path()]
+    sys.path[:] = [*own_path.arranged(path, roots), *own_path.python_path()]
     import runpy
 
     runpy.run_module(module, run_name="__main__", alter_sys=True)

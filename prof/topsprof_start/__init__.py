@@ -11,11 +11,11 @@ import sys
 
 def main() -> int:
     """Run the command line of this process and return its exit code."""
-    roots = _roots()
-    sys.path[:0] = roots
+    roots, path = _roots(), sys.path[:]
+    sys.path[:0] = [os.path.dirname(os.__file__), *roots]  # enough to get at tops_kit
     from tops_kit import own_path
 
-    sys.path[:] = own_path.arranged(sys.path[len(roots) :], roots)
+    sys.path[:] = own_path.arranged(path, roots)
     try:
         from topsprof import cli
 
