@@ -1,4 +1,5 @@
 #include "timing_shares.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +26,8 @@ static uint64_t mixed(uint64_t x) {
     return x ^ (x >> 31);
 }
 
+static double flows_of(uint64_t flows, int route) { return (double)(flows >> (FLOW_BITS * route) & ((1 << FLOW_BITS) - 1)); }
+
 static int32_t class_with(shares *s, int32_t cluster, uint64_t flows) {
     for (int32_t k = 1; k < s->classes; k++) {
         if (s->class[k].cluster == cluster && s->class[k].flows == flows) return k;
@@ -36,7 +39,14 @@ static int32_t class_with(shares *s, int32_t cluster, uint64_t flows) {
         s->class = grown;
         s->capacity = capacity;
     }
-    s->class[s->classes] = (share_class){.flows = flows, .cluster = cluster, .mark = flows ? mixed(flows + 0x9E3779B97F4A7C15u * (uint64_t)(cluster + 1)) : 0};
+    double load[RESOURCES] = {0.0};
+    for (int route = 0; route < ROUTES; route++) {
+        for (int r = 0; r < RESOURCES; r++) load[r] += uses[route][r] * flows_of(flows, route);
+    }
+    const double share = load[RESOURCE_PORT] > 0.0 ? s->port / load[RESOURCE_PORT] : HUGE_VAL;
+    s->class[s->classes] = (share_class){.flows = flows, .cluster = cluster, .port_share = share, .link = share * load[RESOURCE_LINK],
+                                         .l2 = share * load[RESOURCE_L2], .l3 = share * load[RESOURCE_L3],
+                                         .mark = flows ? mixed(flows + 0x9E3779B97F4A7C15u * (uint64_t)(cluster + 1)) : 0};
     return s->classes++;
 }
 
@@ -46,7 +56,10 @@ bool shares_init(shares *s, const timing_parameters *p) {
     s->class = calloc((size_t)s->capacity, sizeof *s->class);
     s->class_of = calloc((size_t)s->sips, sizeof *s->class_of);
     s->active = calloc((size_t)s->sips, sizeof *s->active); /* no more classes have members than there are SIPs */
-    if (!s->class || !s->class_of || !s->active) return false;
+    s->port_share = calloc((size_t)s->sips, sizeof *s->port_share);
+    s->link_load = calloc((size_t)s->clusters, sizeof *s->link_load);
+    s->l2_load = calloc((size_t)s->clusters, sizeof *s->l2_load);
+    if (!s->class || !s->class_of || !s->active || !s->port_share || !s->link_load || !s->l2_load) return false;
     for (int32_t k = 0; k < s->clusters; k++) class_with(s, k, 0);
     for (int32_t k = 0; k < s->sips; k++) s->class_of[k] = 1 + k / (int32_t)p->sips_per_cluster;
     return true;
@@ -63,7 +76,16 @@ void shares_clear(shares *s) {
     free(s->class);
     free(s->class_of);
     free(s->active);
+    free(s->port_share);
+    free(s->link_load);
+    free(s->l2_load);
     free(s->room);
+}
+
+static int by_flows(const shares *s, int32_t a, int32_t b) {
+    const share_class *const x = &s->class[a], *const y = &s->class[b];
+    if (x->cluster != y->cluster) return x->cluster < y->cluster ? -1 : 1;
+    return x->flows < y->flows ? -1 : x->flows > y->flows;
 }
 
 static void leave(shares *s, int32_t number) {
@@ -72,13 +94,17 @@ static void leave(shares *s, int32_t number) {
     if (--c->members) return;
     int32_t k = 0;
     while (s->active[k] != number) k++;
-    s->active[k] = s->active[--s->actives];
+    for (s->actives--; k < s->actives; k++) s->active[k] = s->active[k + 1];
 }
 
+/* Active classes stay in the order of cluster and flows: that of the sums when shares are worked out. */
 static void enter(shares *s, int32_t number) {
     share_class *const c = &s->class[number];
     s->hash += c->mark;
-    if (c->members++ == 0) s->active[s->actives++] = number;
+    if (c->members++) return;
+    int32_t k = s->actives++;
+    for (; k > 0 && by_flows(s, number, s->active[k - 1]) < 0; k--) s->active[k] = s->active[k - 1];
+    s->active[k] = number;
 }
 
 void shares_change(shares *s, int32_t sip, int route, int by) {
@@ -99,6 +125,13 @@ void shares_change(shares *s, int32_t sip, int route, int by) {
     if (s->class[old].flows) leave(s, old);
     if (s->class[now].flows) enter(s, now);
     s->class_of[sip] = now;
+    s->port_share[sip] = s->class[now].port_share;
+    const int32_t cluster = s->class[now].cluster;
+    s->l3_load += by * uses[route][RESOURCE_L3];
+    s->link_load[cluster] += by * uses[route][RESOURCE_LINK];
+    s->l2_load[cluster] += by * uses[route][RESOURCE_L2];
+    s->off_l3 += by * !uses[route][RESOURCE_L3];
+    s->off_port += by * !uses[route][RESOURCE_PORT];
 }
 
 /* One kind of flow while shares are worked out: those of a class on one route. */
@@ -112,21 +145,6 @@ typedef struct {
     double left, load;
     bool full;
 } share_resource;
-
-static int by_flows(const shares *s, int32_t a, int32_t b) {
-    const share_class *const x = &s->class[a], *const y = &s->class[b];
-    if (x->cluster != y->cluster) return x->cluster < y->cluster ? -1 : 1;
-    return x->flows < y->flows ? -1 : x->flows > y->flows;
-}
-
-static void sort_active(shares *s) { /* the order of the sums below */
-    for (int32_t i = 1; i < s->actives; i++) {
-        const int32_t moved = s->active[i];
-        int32_t k = i;
-        for (; k > 0 && by_flows(s, moved, s->active[k - 1]) < 0; k--) s->active[k] = s->active[k - 1];
-        s->active[k] = moved;
-    }
-}
 
 /* Rates rise together; a resource that is full stops the flows that use it, and the others rise on. */
 static void fill(const shares *s, share_kind *kind, int32_t kinds, share_resource *resource, double *rate) {
@@ -192,14 +210,13 @@ static bool solve(shares *s, share_solution *x) {
     }
     share_kind *const kind = (share_kind *)s->room;
     share_resource *const resource = (share_resource *)(kind + s->room_classes * ROUTES);
-    sort_active(s);
     int32_t kinds = 0;
     for (int32_t k = 0; k < s->actives; k++) {
         const share_class *const c = &s->class[s->active[k]];
         x->members[2 * k] = s->active[k];
         x->members[2 * k + 1] = c->members;
         for (int route = 0; route < ROUTES; route++) {
-            const double each = (double)(c->flows >> (FLOW_BITS * route) & ((1 << FLOW_BITS) - 1));
+            const double each = flows_of(c->flows, route);
             if (each > 0.0) kind[kinds++] = (share_kind){k, route, each, each * c->members, false};
         }
     }
@@ -217,14 +234,51 @@ static bool fits(const shares *s, const share_solution *x) {
     return true;
 }
 
+/* L3 is the first to be full when rates rise, and all flows use it. */
+static bool all_alike(shares *s) {
+    if (s->off_l3) return false;
+    const double level = s->l3 / s->l3_load;
+    for (int32_t k = 0; k < s->clusters; k++) {
+        if (s->link_load[k] && s->link / s->link_load[k] < level) return false;
+        if (s->l2_load[k] && s->l2 / s->l2_load[k] < level) return false;
+    }
+    for (int32_t k = 0; k < s->actives; k++) {
+        if (s->class[s->active[k]].port_share < level) return false;
+    }
+    s->all_alike = level;
+    return true;
+}
+
+/* All flows use ports, and with all that their ports can give them nothing else is full: by a margin that makes roundings
+   the same as those of fill(). */
+static bool of_ports(const shares *s) {
+    static const double MARGIN = 1.0 - 1e-9;
+    if (s->off_port) return false;
+    double l3 = 0.0;
+    for (int32_t k = 0; k < s->actives;) {
+        const int32_t cluster = s->class[s->active[k]].cluster;
+        double link = 0.0, l2 = 0.0;
+        for (; k < s->actives && s->class[s->active[k]].cluster == cluster; k++) {
+            const share_class *const c = &s->class[s->active[k]];
+            link += c->link * c->members;
+            l2 += c->l2 * c->members;
+            l3 += c->l3 * c->members;
+        }
+        if (link > s->link * MARGIN || l2 > s->l2 * MARGIN) return false;
+    }
+    return l3 <= s->l3 * MARGIN;
+}
+
 void shares_solve(shares *s) {
     if (!s->actives) return;
+    s->solves++;
+    s->kind = all_alike(s) ? SHARES_ALL_ALIKE : of_ports(s) ? SHARES_OF_PORTS : SHARES_SOLVED;
+    if (s->kind != SHARES_SOLVED) return;
     if (!s->solution) s->solution = calloc(SOLUTIONS, sizeof *s->solution);
     share_solution *const x = s->solution ? &s->solution[mixed(s->hash) % SOLUTIONS] : NULL;
     if (!x || (!fits(s, x) && !solve(s, x))) {
         s->failed = true;
         return;
     }
-    s->solves++;
     for (int32_t k = 0; k < x->count; k++) s->class[x->members[2 * k]].rate = x->rate + (ptrdiff_t)k * ROUTES;
 }

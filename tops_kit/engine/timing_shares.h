@@ -1,6 +1,6 @@
 /* Max-min fair shares of bandwidth. A SIP's transfers that use the same resources have the same rate, and SIPs of one cluster with
-   the same transfers are alike: they form a class. Shares follow from how many SIPs each class has, and are kept for when
-   the same numbers come again. */
+   the same transfers are alike: they form a class. Shares follow from how many SIPs each class has. Two cases are seen at a
+   glance: L3 is what holds all flows, or each SIP's port does. Other solutions are kept for when the same numbers come again. */
 #ifndef TOPS_TIMING_SHARES_H
 #define TOPS_TIMING_SHARES_H
 #include "timing.h"
@@ -20,7 +20,9 @@ typedef struct {
     int32_t cluster, members;
     int32_t more[ROUTES], fewer[ROUTES]; /* the class with one more or one fewer; 0: not looked up yet */
     uint64_t mark;                       /* adds to the state's hash for each member */
-    const double *rate;                  /* by route, bytes a cycle; NULL while there is no member */
+    double port_share;                   /* of each flow, when the port is what holds them; */
+    double link, l2, l3;                 /* and what they then use of the others */
+    const double *rate;                  /* by route, bytes a cycle (SHARES_SOLVED) */
 } share_class;
 
 typedef struct {
@@ -30,9 +32,16 @@ typedef struct {
     double *rate;     /* [count][ROUTES] */
 } share_solution;
 
+enum { SHARES_ALL_ALIKE, SHARES_OF_PORTS, SHARES_SOLVED };
+
 typedef struct {
     double port, l2, link, l3;
     int32_t clusters, sips;
+    int kind;          /* SHARES_* */
+    double all_alike;  /* each flow's rate (SHARES_ALL_ALIKE) */
+    double *port_share; /* by SIP: each flow's rate (SHARES_OF_PORTS) */
+    int32_t l3_load, *link_load, *l2_load; /* flows by what they use of each; the latter by cluster */
+    int32_t off_l3, off_port;              /* flows that do not use it */
     int32_t *class_of; /* by SIP */
     share_class *class;
     int32_t classes, capacity; /* the first `clusters` from 1 are those without flows; 0 is none */
@@ -51,6 +60,7 @@ void shares_clear(shares *s);
 void shares_change(shares *s, int32_t sip, int route, int by); /* by: 1 or -1 */
 void shares_solve(shares *s);
 
+/* After shares_solve() gave SHARES_SOLVED. */
 static inline double share_of(const shares *s, int32_t sip, int route) { return s->class[s->class_of[sip]].rate[route]; }
 
 #endif

@@ -229,7 +229,10 @@ void transfers_advance(timing *t, int64_t when) {
     double *const restrict left = t->left;
     const double *const restrict rate = t->rate;
     const int32_t count = t->actives;
-    for (int32_t k = 0; k < count; k++) left[k] -= rate[k] * cycles;
+    const bool alike = t->shares.kind == SHARES_ALL_ALIKE;
+    const double all = t->shares.all_alike, moved = all * cycles;
+    for (int32_t k = 0; alike && k < count; k++) left[k] -= moved;
+    for (int32_t k = 0; !alike && k < count; k++) left[k] -= rate[k] * cycles;
     t->shared_at = when;
     if (when < t->next_done) return;
     t->changed = true; /* even where rounding lets none be complete yet */
@@ -237,7 +240,7 @@ void transfers_advance(timing *t, int64_t when) {
     t->actives = 0; /* nothing begins while some complete */
     for (int32_t k = 0; k < count; k++) {
         const active_flow x = t->active[k];
-        if (left[k] <= rate[k] * CLOSE) {
+        if (left[k] <= (alike ? all : rate[k]) * CLOSE) {
             flowing(t, x.sip, x.route, -1);
             complete(t, x.flow);
             continue;
@@ -262,6 +265,21 @@ static double least_of(const double *x, int32_t count) {
     return lane[0];
 }
 
+/* Cycles until the first is complete. */
+static double first_done(timing *t, int32_t count) {
+    const shares *const s = &t->shares;
+    const double *const restrict left = t->left;
+    if (s->kind == SHARES_ALL_ALIKE) return least_of(left, count) / s->all_alike; /* the same as the least quotient */
+    double *const restrict rate = t->rate, *const restrict cycles = t->cycles;
+    if (s->kind == SHARES_OF_PORTS) {
+        for (int32_t k = 0; k < count; k++) rate[k] = s->port_share[t->active[k].sip];
+    } else {
+        for (int32_t k = 0; k < count; k++) rate[k] = share_of(s, t->active[k].sip, t->active[k].route);
+    }
+    for (int32_t k = 0; k < count; k++) cycles[k] = left[k] / rate[k];
+    return least_of(cycles, count);
+}
+
 void transfers_share(timing *t) {
     if (!t->changed) return;
     t->changed = false;
@@ -273,11 +291,7 @@ void transfers_share(timing *t) {
     t->next_done = FOREVER;
     const int32_t count = t->actives;
     if (!count) return;
-    double *const restrict rate = t->rate, *const restrict cycles = t->cycles;
-    const double *const restrict left = t->left;
-    for (int32_t k = 0; k < count; k++) rate[k] = share_of(&t->shares, t->active[k].sip, t->active[k].route);
-    for (int32_t k = 0; k < count; k++) cycles[k] = left[k] / rate[k];
-    const double until = least_of(cycles, count) - CLOSE;
+    const double until = first_done(t, count) - CLOSE;
     int64_t whole = until > 0.0 ? (int64_t)until : 0;
     if ((double)whole < until) whole++;
     t->next_done = t->now + whole;
