@@ -1,4 +1,4 @@
-"""Kernels written with the builder: its methods without `where`, which is the line of the test that calls them."""
+"""Kernels written with the builder, its methods without `where`: that is the line of the test."""
 
 from __future__ import annotations
 

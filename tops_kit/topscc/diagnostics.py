@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tops_kit.errors import UserError
 from tops_kit.isa.program import SourceFile
@@ -17,7 +17,7 @@ class Where:
     function that the span stands in.
     """
 
-    source: SourceFile
+    source: SourceFile = field(repr=False)  # its text would fill a screen
     line: int
     column: int
     end_line: int

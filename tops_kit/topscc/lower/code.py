@@ -11,7 +11,7 @@ from tops_kit.topscc.diagnostics import Where
 
 @dataclass(slots=True, eq=False)
 class Register:
-    """A scalar (r), tile (t) or vector (v) register. One that is `kept` has its number for all of the kernel."""
+    """A scalar (r), tile (t) or vector (v) register. One that is `kept` has its number everywhere."""
 
     kind: str
     number: int = -1
@@ -30,7 +30,7 @@ Operand: TypeAlias = Register | Label | int
 
 @dataclass(slots=True, eq=False)
 class Instruction:
-    """One instruction. `in_place`: registers of tiles whose memory the result may take over if they die here."""
+    """One instruction. `in_place`: tiles whose memory the result may take over if they die here."""
 
     name: str
     operands: tuple[Operand, ...]

@@ -223,7 +223,7 @@ def _variables(
 def _variable(
     lowering: Lowering, variable: Variable, first: int, last: int, location: int
 ) -> ProgramVariable:
-    register = lowering.of_variable[variable].number
+    register = lowering.variable(variable).number
     kind = variable.kind
     match kind:
         case ScalarKind():

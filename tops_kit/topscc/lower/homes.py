@@ -28,6 +28,8 @@ class Site:
     newer: Register
     older: Register | None
     waited: bool
+    roots: frozenset[object]  # the arrays it goes to
+    chain: Register | None = None  # the event of the last store to these arrays, of any site
 
 
 @dataclass(slots=True, eq=False)

@@ -11,7 +11,7 @@ from tops_kit.topscc.kinds import EventKind, Kind, ScalarKind, TileKind, VectorK
 from tops_kit.topscc.lower.analysis import Analysis
 from tops_kit.topscc.lower.code import Code, Instruction, Label, Operand, Register
 from tops_kit.topscc.lower.homes import Home, Key, Site, bounds, must_wait, sent_out
-from tops_kit.topscc.tree import Constant, Kernel, Node, Value, Variable
+from tops_kit.topscc.tree import Computed, Constant, Kernel, Node, Value, Variable
 
 _CHANNELS = 255  # 255 itself is the block's context
 
@@ -40,7 +40,9 @@ class LoweringState:
         self.returns: list[Label] = []
         self.end = Label()
         self.sent = sent_out(self.analysis)
+        self.chains = self._chain_stores()
         self._sites: dict[Node, Site] = {}
+        self.planned = self._plan_sites()
         self._kept_homes = itertools.count(len(kernel.buffers))
         self._channels = itertools.count()
 
@@ -120,13 +122,8 @@ class LoweringState:
         if found is None:
             kind = variable.kind
             assert isinstance(kind, TileKind)
-            changes = list(dict.fromkeys(self.analysis.changes.get(variable, ())))
-            first = changes[0] if changes else None
-            once = sum(isinstance(change, tree.Assign) for change in changes) == 1
             found = self._make_home(variable, variable.name, kind, variable.where, kept=True)
-            found.writes = changes
-            if first is not None:
-                self._add_sites(found, variable, first, streams=once)
+            self._add_sites(found, variable)
         return found
 
     def value_home(self, node: tree.Computed, key: Value) -> Home:
@@ -136,8 +133,7 @@ class LoweringState:
             kind = key.kind
             assert isinstance(kind, TileKind)
             found = self._make_home(key, "", kind, node.where, kept=key in self.sent)
-            found.writes = [node]
-            self._add_sites(found, key, node, streams=True)
+            self._add_sites(found, key)
         return found
 
     def loose_home(self, kind: TileKind, where: Where) -> Home:
@@ -160,17 +156,54 @@ class LoweringState:
         self.home_of[register] = home
         return home
 
-    def _add_sites(self, home: Home, key: Key, first: Node, *, streams: bool) -> None:
-        """Prepare for transfers out of the home; two slots where it is made anew for each of them."""
-        sent = self.sent.get(key, ())
-        if sent and streams and self.analysis.place[first].loops:
+    def _plan_sites(self) -> dict[Key, list[Site]]:
+        """The places where tiles go out: with two slots each where their home is made anew, in a loop."""
+        out: dict[Key, list[Site]] = {}
+        for key, sent in self.sent.items():
+            writes = self._writes(key)
+            makes = writes[0]
+            streams = sum(isinstance(write, tree.Assign | Computed) for write in writes) == 1
+            twice = streams and bool(self.analysis.place[makes].loops)
+            for node, waited in sent:
+                assert isinstance(node, tree.Store | tree.Transfer)
+                older = self.keep("r") if twice else None
+                roots = self.analysis.roots(node.destination)
+                site = Site(node, self.keep("r"), older, waited, roots, self.chains.get(node))
+                out.setdefault(key, []).append(site)
+                self._sites[node] = site
+        return out
+
+    def _writes(self, key: Key) -> list[Node]:
+        """What makes or changes a tile."""
+        if isinstance(key, Variable):
+            return list(dict.fromkeys(self.analysis.changes[key]))
+        return [self.analysis.definition[key]]
+
+    def _add_sites(self, home: Home, key: Key) -> None:
+        """Prepare for transfers out of the home."""
+        home.writes = self._writes(key)
+        home.sites = self.planned.get(key, [])
+        if any(site.older is not None for site in home.sites):
             home.slots = 2
             home.slot = self.keep("r")
-        for node, waited in sent:
-            older = self.keep("r") if home.slots == 2 else None
-            site = Site(node, self.keep("r"), older, waited)
-            home.sites.append(site)
-            self._sites[node] = site
+
+    def _chain_stores(self) -> dict[Node, Register]:
+        """Stores at several places into the same arrays start one after the other: they may overlap there."""
+        groups: list[tuple[frozenset[object], list[Node]]] = []
+        for sent in self.sent.values():
+            for node, waited in sent:
+                if waited and isinstance(node, tree.Store):
+                    roots = self.analysis.roots(node.destination)
+                    members: list[Node] = [node]
+                    for group in [group for group in groups if group[0] & roots]:
+                        groups.remove(group)
+                        roots, members = roots | group[0], members + group[1]
+                    groups.append((roots, members))
+        out: dict[Node, Register] = {}
+        for _, members in groups:
+            if len(members) > 1:
+                out |= dict.fromkeys(members, self.keep("r"))
+        return out
 
     def site(self, node: Node) -> Site | None:
         """What to keep the event of a transfer out of a tile in; None where it is awaited at once."""

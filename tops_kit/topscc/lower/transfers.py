@@ -15,7 +15,7 @@ class TransferLowering(TileLowering):
     """Transfers."""
 
     def load_into(self, node: tree.Load, home: Home) -> None:
-        """A load into a home; its wait stands before the next instruction that touches memory, loads excepted."""
+        """A load into a home; its wait stands before the next instruction that touches memory (not loads)."""
         where = node.where
         source = self.of(node.source)
         pad = None if node.pad is None else self.of(node.pad)
@@ -52,6 +52,7 @@ class TransferLowering(TileLowering):
         destination, source = self.of(node.destination), self.of(node.source)
         after = self.zero if node.after is None else self.of(node.after)
         channel = self.channel(node.channel)
+        self.settle_stores(node, node.where, self.analysis.roots(node.destination))
         if node.pad is not None:
             pad = self.of(node.pad)
             self.emit("dmapad", d, destination, source, pad, after, channel, where=node.where)
@@ -68,6 +69,7 @@ class TransferLowering(TileLowering):
         """A fill whose event goes into `d`."""
         destination, value = self.of(node.destination), self.of(node.value)
         after = self.zero if node.after is None else self.of(node.after)
+        self.settle_stores(node, node.where, self.analysis.roots(node.destination))
         self.emit("dmaset", d, destination, value, after, self.channel(node.channel), where=node.where)
         if node.waits:
             self.emit("wait", d, where=node.where)
@@ -76,15 +78,26 @@ class TransferLowering(TileLowering):
         """A copy that is awaited now, or when its tile is made again and at the end."""
         destination, source = self.of(node.destination), self.of(node.source)
         site = self.site(node)
-        event = self.temporary("r") if site is None else site.newer
         name = "dmaclip" if node.clip else "dma"
-        self.emit(name, event, destination, source, self.zero, self.channel(None), where=node.where)
+        channel = self.channel(None)
         if site is None:
+            self.settle_stores(node, node.where, self.analysis.roots(node.destination))
+            event = self.temporary("r")
+            self.emit(name, event, destination, source, self.zero, channel, where=node.where)
             self.emit("wait", event, where=node.where)
+            return
+        self.emit(name, site.newer, destination, source, site.chain or self.zero, channel, where=node.where)
+        if site.chain is not None:
+            self.emit("imov", site.chain, site.newer, where=node.where)
 
-    def settle_stores(self, node: Node | None, where: Where) -> None:
-        """Wait for the stores that the compiler let run; `node` None: at the end of the kernel."""
+    def settle_stores(self, node: Node | None, where: Where, roots: frozenset[object] | None = None) -> None:
+        """Wait for the stores that the compiler let run, before a node that may follow them.
+
+        `node` None: at the end of the kernel. `roots`: only those that go to these arrays.
+        """
         for site in self.all_sites:
+            if roots is not None and not site.roots & roots:
+                continue
             if not site.waited or (node is not None and not self.analysis.may_follow(site.node, node)):
                 continue
             if site.older is not None:
