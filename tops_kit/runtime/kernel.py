@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from tops_kit.engine.fault import KernelFault
 from tops_kit.engine.launch import launch
@@ -53,6 +53,7 @@ class Settings:
     budget_s: float = 60.0
     defer: bool = False
     quiet: bool = False
+    engine: Literal["c", "oracle"] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,9 +189,9 @@ class Kernel:
         pipeline: what each unit did when, in a timed launch. host_threads: of this machine (default: its
         cores); results don't depend on it. budget_s: a launch that takes longer is a fault (60; 0: none).
         defer: transfers move when they complete (sanitized, debug). quiet: what the kernel prints goes to
-        `Launch.output` only. Raises LaunchError.
+        `Launch.output` only. engine: "c", or "oracle" (Python; slow, without times). Raises LaunchError.
         """
-        known = ("mode", "host_threads", "pipeline", "budget_s", "defer", "quiet")
+        known = ("mode", "host_threads", "pipeline", "budget_s", "defer", "quiet", "engine")
         for name, value in settings.items():
             if name not in known:
                 raise LaunchError(
@@ -315,6 +316,7 @@ class Launcher:
                 budget_s=settings.budget_s,
                 pipeline=settings.pipeline,
                 defer=settings.defer,
+                engine=settings.engine,
             )
         except KernelFault as fault:
             self._show(fault.output)

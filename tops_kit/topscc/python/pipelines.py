@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tops_kit.topscc.builder import Operand, Slice
+from tops_kit.topscc.building.transfers import MAX_CHANNEL
 from tops_kit.topscc.diagnostics import Where
 from tops_kit.topscc.kinds import TileKind, ViewKind
 from tops_kit.topscc.python.core import Loop
@@ -19,18 +20,22 @@ from tops_kit.topscc.python.rounds import Rounds
 from tops_kit.topscc.python.scope import LocalFunction, stored_names
 from tops_kit.topscc.tree import Buffer, Value, Variable
 
+_OWN_CHANNELS = 4  # with more slots than this the loads of a pipeline share one channel
+
 
 @dataclass(slots=True, eq=False)
 class Stream:
     """One load of a pipeline: what fills a buffer. `slots` - 1 loads run ahead, each with an event.
 
-    `kind` is that of the source, once it was built; `tails`: its extents can differ from round to round.
+    `channel` is that of slot 0; the others follow below it. `kind` is that of the source, once it was built;
+    `tails`: its extents can differ from round to round.
     """
 
     buffer: Buffer
     source: Callable[[Operand], Value]
     node: ast.expr
     events: tuple[Variable, ...]
+    channel: int
     kind: ViewKind | TileKind | None = None
     tails: bool = False
 
@@ -84,7 +89,7 @@ class Pipelines(Rounds):
         for distance in range(max(counts) - 1):
             some = [stream for stream in pipeline.streams if distance < len(stream.events)]
             position = self._plus(start, step, distance, where)
-            self._start_loads(pipeline, some, position, dict.fromkeys(counts, distance), distance)
+            self._start_loads(pipeline, some, position, distance, distance)
         slots = {n: self.builder.declare(f"{name}.slot{n}", 0, where) for n in counts if n > 1}
         events = [event for stream in pipeline.streams for event in stream.events]
         changed = self.changes(node.body) | {*events, *slots.values()}
@@ -160,7 +165,9 @@ class Pipelines(Rounds):
             self.builder.declare(f"{buffer.name}.ready{number}", self.builder.no_event(where), where)
             for number in range(buffer.slots - 1)
         )
-        return Stream(buffer, view, at, events)
+        channel = self.next_channel
+        self.next_channel = (channel - buffer.slots) % (MAX_CHANNEL + 1)
+        return Stream(buffer, view, at, events, max(channel, buffer.slots - 1))
 
     def _plus(self, start: Operand, step: Operand, times: int, where: Where) -> Operand:
         if times == 0:
@@ -175,12 +182,7 @@ class Pipelines(Rounds):
         return condition if isinstance(condition, Value) else bool(condition)
 
     def _start_loads(
-        self,
-        pipeline: Pipeline,
-        streams: list[Stream],
-        position: Operand,
-        slots: dict[int, Operand],
-        event: int,
+        self, pipeline: Pipeline, streams: list[Stream], position: Operand, slot: Operand, event: int
     ) -> None:
         """Start the loads of a round, if there is one; `event`: the place of their events in the streams."""
         where = pipeline.where
@@ -189,15 +191,37 @@ class Pipelines(Rounds):
             return
         if condition is not True:
             self.builder.begin_if(condition, where)
-        for stream in streams:
-            at = self.where(stream.node)
-            source = stream.source(position)
-            slot = self.builder.slot(stream.buffer, slots[stream.buffer.slots], at)
-            destination = self._cut(slot, source, stream, at)
-            started = self.builder.transfer(destination, source, at, pad=pipeline.pad)
-            self.builder.assign(stream.events[event], started, at)
+        sources = [stream.source(position) for stream in streams]
+        self._into_slot(pipeline, list(zip(streams, sources, strict=True)), slot, event)
         if condition is not True:
             self.builder.end_if(where)
+
+    def _into_slot(
+        self, pipeline: Pipeline, loads: list[tuple[Stream, Value]], slot: Operand, event: int
+    ) -> None:
+        """Start loads into a slot: each slot has its channel, so that loads ahead overlap their latencies."""
+        count = loads[0][0].buffer.slots
+        if isinstance(slot, int) or count > _OWN_CHANNELS:
+            for stream, source in loads:
+                self._start_load(pipeline, stream, source, slot, event)
+            return
+        for number in range(count - 1):
+            this = self.builder.compare("eq", slot, number, pipeline.where)
+            self.builder.begin_if(this, pipeline.where)
+            self._into_slot(pipeline, loads, number, event)
+            self.builder.begin_else(pipeline.where)
+        self._into_slot(pipeline, loads, count - 1, event)
+        for _ in range(count - 1):
+            self.builder.end_if(pipeline.where)
+
+    def _start_load(
+        self, pipeline: Pipeline, stream: Stream, source: Value, slot: Operand, event: int
+    ) -> None:
+        at = self.where(stream.node)
+        destination = self._cut(self.builder.slot(stream.buffer, slot, at), source, stream, at)
+        channel = stream.channel - slot if isinstance(slot, int) else None
+        started = self.builder.transfer(destination, source, at, pad=pipeline.pad, channel=channel)
+        self.builder.assign(stream.events[event], started, at)
 
     def _cut(self, slot: Value, source: Value | None, stream: Stream, where: Where) -> Value:
         """The part of a slot that a source fills: tails are smaller. No source: one like the last."""
@@ -251,18 +275,19 @@ class Pipelines(Rounds):
         later: dict[int, Operand] = {1: 0}
         for count, variable in slots.items():
             now[count] = self.builder.read(variable, where)
-            following = self._next_slot(now[count], count, where)
+            after = self._next_slot(now[count], count, where)
             # the slot that the round before this one has left
-            later[count] = following if count == 2 else self._previous_slot(now[count], count, where)
-            self.builder.assign(variable, following, where)
+            later[count] = after if count == 2 else self._previous_slot(now[count], count, where)
+            self.builder.assign(variable, after, where)
         awaited: list[Value] = []
         for stream in streams:
             awaited += [self.builder.read(event, where) for event in stream.events[:1]]
-            for event, after in zip(stream.events, stream.events[1:], strict=False):
-                self.builder.assign(event, self.builder.read(after, where), where)
+            for event, other in zip(stream.events, stream.events[1:], strict=False):
+                self.builder.assign(event, self.builder.read(other, where), where)
         for ahead in sorted({len(stream.events) for stream in streams} - {0}):
             some = [stream for stream in streams if len(stream.events) == ahead]
-            self._start_loads(pipeline, some, self._plus(position, pipeline.step, ahead, where), later, -1)
+            following = self._plus(position, pipeline.step, ahead, where)
+            self._start_loads(pipeline, some, following, later[ahead + 1], -1)
         for started in awaited:
             self.builder.wait(started, where)
         for stream in streams:
