@@ -134,7 +134,7 @@ def _ledger(session: Path) -> list[tuple[str, str, str]]:
 
 @pytest.mark.parametrize("inner", [False, True])
 def test_a_python_that_runs_as_another_user_is_named(cli: Any, as_nobody: Any, inner: bool) -> None:
-    nap = "import time; time.sleep(0.5)" if inner else "pass"  # it has to live when we look
+    nap = "import time; time.sleep(1.5)" if inner else "pass"  # it has to live when we look
     shell = as_nobody(f"-c '{nap}'")
     command = f"'{sys.executable}' -c \"{MARK}\"; {shell}; true" if inner else f"exec {shell}"
     done = cli("run", "--strict", "-o", "a", "--", "sh", "-c", command)
