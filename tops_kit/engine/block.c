@@ -1,5 +1,6 @@
 #include "block.h"
 #include <stdlib.h>
+#include "sanitizer.h"
 
 context *worker_take(worker *w) {
     if (w->spares) return w->spare[--w->spares];
@@ -21,7 +22,11 @@ void worker_give(worker *w, context *c) {
     w->spare[w->spares++] = c;
 }
 
-void worker_fault(worker *w, const fault *f) { w->fault = *f; }
+void worker_fault(worker *w, const fault *f) {
+    struct sanitizer *const s = w->launch->sanitizer;
+    if (s) sanitizer_fault(s, f);
+    if (!s || w->fault.kind == FAULT_NONE) w->fault = *f;
+}
 
 static bool no_memory(worker *w, int32_t id) {
     const fault f = {.kind = FAULT_MEMORY, .pc = -1, .thread = id, .block = id / w->launch->block_threads, .object = -1, .rank = {-1, -1}};
@@ -69,6 +74,7 @@ static bool turn(block_run *b, int32_t local) {
     if (!b->thread[local]) {
         b->thread[local] = worker_take(w);
         if (!begin(w, b->thread[local], id, b->unit, b->l2)) return no_memory(w, id);
+        if (b->sanitizer && !sanitizer_thread_begin(b->sanitizer, &b->thread[local]->thread)) return no_memory(w, id);
     }
     context *const c = b->thread[local];
     b->state[local] = (uint8_t)step(w, &c->thread);
@@ -85,7 +91,8 @@ static int32_t count(const block_run *b, int state) {
     return n;
 }
 
-/* All threads to a barrier or their end. A fault of one lets those before it run on: theirs would come first. */
+/* All threads to a barrier or their end. A fault of one lets those before it run on: theirs would come first. The sanitizer wants
+   to see them all, unless the launch has to stop. */
 static bool run_to_barrier(block_run *b) {
     int32_t limit = b->worker->launch->block_threads;
     const int32_t all = limit;
@@ -94,13 +101,17 @@ static bool run_to_barrier(block_run *b) {
         for (int32_t k = 0; k < limit; k++) {
             if (b->state[k] != THREAD_READY) continue;
             if (!turn(b, k)) return false;
-            if (b->state[k] == THREAD_FAULTED) limit = k;
+            if (b->state[k] == THREAD_FAULTED && (!b->sanitizer || atomic_load(&b->worker->launch->stop))) limit = k;
             again = again || b->state[k] == THREAD_READY;
         }
     }
-    if (limit == all) return true;
-    worker_fault(b->worker, &b->thread[limit]->thread.fault);
-    return false;
+    bool good = true;
+    for (int32_t k = 0; k < all && (good || b->sanitizer); k++) {
+        if (b->state[k] != THREAD_FAULTED || (k > limit && !b->sanitizer)) continue;
+        worker_fault(b->worker, &b->thread[k]->thread.fault);
+        good = false;
+    }
+    return good;
 }
 
 bool block_barrier_fault(block_run *b) {
@@ -115,6 +126,11 @@ bool block_barrier_fault(block_run *b) {
     return false;
 }
 
+void block_show_barrier(block_run *b) {
+    const thread *const t = &b->thread[0]->thread;
+    sanitizer_block_barrier(b->sanitizer, t->epoch + t->grid_epoch);
+}
+
 bool block_advance(block_run *b) {
     const int32_t threads = b->worker->launch->block_threads;
     for (;;) {
@@ -123,6 +139,7 @@ bool block_advance(block_run *b) {
         if (waiting + grid == 0) return true;
         if (waiting == 0 && grid == threads) return true;
         if (waiting != threads) return block_barrier_fault(b);
+        if (b->sanitizer) block_show_barrier(b);
         for (int32_t k = 0; k < threads; k++) b->state[k] = THREAD_READY;
     }
 }

@@ -22,6 +22,7 @@ typedef struct worker {
 typedef struct {
     worker *worker;
     int32_t number, unit;
+    struct sanitizer_block *sanitizer; /* NULL in other modes */
     uint8_t *l2;
     context **thread; /* by local number; NULL: not begun, or ended */
     uint8_t *state;   /* THREAD_*, by local number */
@@ -35,6 +36,7 @@ void worker_fault(worker *w, const fault *f);
 bool block_advance(block_run *b);
 /* Whether some thread waits at a grid barrier, and whether all do. */
 int32_t block_waiting(const block_run *b);
+void block_show_barrier(block_run *b); /* to the sanitizer: all threads meet */
 void block_release(block_run *b);  /* from the grid barrier */
 void block_drop(block_run *b);     /* contexts go back */
 bool block_barrier_fault(block_run *b); /* the lowest waiting thread faults: FAULT_BARRIER; false */

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +13,8 @@ import numpy as np
 
 from tops_kit import gcu
 from tops_kit.engine import printing, timing_parameters
-from tops_kit.engine.fault import RawFault, fault_error
+from tops_kit.engine.fault import fault_error, raw_fault
+from tops_kit.engine.findings import Report
 from tops_kit.engine.limits import check_limits
 from tops_kit.engine.options import MODES, Options
 from tops_kit.engine.packing import Argument, pack_arguments, pack_program
@@ -24,7 +26,7 @@ from tops_kit.isa.table import OPCODES
 from tops_kit.isa.verify import verify
 
 _RAN = {0: "in order", 1: "in parallel", 3: "again"}
-INTERFACE = 2  # of the C module: as in launch_module.c
+INTERFACE = 3  # of the C module: as in launch_module.c
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,7 @@ class CEngine:
         ready = self.prepared(program)
         wanted = self.times_wanted(program, options)
         arrays, scalars = pack_arguments(program.parameters, arguments)
-        raw, prints, dropped, counts, traces, times, ran = self.module.launch(
+        raw, prints, dropped, counts, traces, times, ran, found = self.module.launch(
             self._engine,
             ready.kernel,
             MODES.index(options.mode),
@@ -111,8 +113,9 @@ class CEngine:
             wanted,
         )
         output = printing.lines(prints, program.strings) if prints else []
+        report = Report() if found is None else _report(program, arguments, options, found)
         if raw is not None:
-            raise fault_error(program, raw_fault(raw), output)
+            raise fault_error(program, raw_fault(raw), output, report)
         return LaunchResult(
             options.mode,
             options.grid,
@@ -123,16 +126,17 @@ class CEngine:
             None if counts is None else np.frombuffer(counts, np.int64),
             None if traces is None else [np.frombuffer(events, EVENT) for events in traces],
             None if times is None else TimingResult.of_bytes(times, _sips(times)),
+            faults=report,
             ran=_RAN[ran],
         )
+
+
+def _report(program: Program, arguments: Sequence[Argument], options: Options, found: Any) -> Report:
+    from tops_kit.engine.findings_reading import Reader
+
+    return Reader(program, arguments, math.prod(options.block)).report(found)
 
 
 def _sips(times: tuple[Any, ...]) -> int:
     """How many rows the table of SIPs has."""
     return len(times[1]) // (8 * len(SIP_COLUMNS))
-
-
-def raw_fault(raw: tuple[Any, ...]) -> RawFault:
-    """A fault as the C module gives it."""
-    kind, pc, thread, block, _, object_, space, values, shape, other = raw
-    return RawFault(kind, pc, thread, block, object_, space, values, (shape, other))

@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 
 from tops_kit.engine import printing
-from tops_kit.engine.c_engine import raw_fault
-from tops_kit.engine.fault import KernelFault, RawFault
+from tops_kit.engine.fault import KernelFault, RawFault, raw_fault
 from tops_kit.engine.launch import ENGINES
 from tops_kit.engine.options import Options, three
 from tops_kit.engine.packing import Argument, pack_arguments

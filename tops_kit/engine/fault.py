@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from tops_kit.errors import UserError
 from tops_kit.isa.dtypes import DTYPES
 from tops_kit.isa.faults import BY_NUMBER, FaultKind
 from tops_kit.isa.program import Location, Program
+
+if TYPE_CHECKING:
+    from tops_kit.engine.findings import Report
 
 SPACES = {1: "L1", 2: "L2", 3: "L3"}
 
@@ -64,7 +68,7 @@ class KernelFault(UserError):  # noqa: N818 - a fault is the kernel's, and the w
     `kind` says what, `message` is one line with the place; str() adds the source line and the calls it
     was inlined through. `location` is the chain of places, innermost first; `buffer` the buffer or
     parameter concerned, or ""; `detail` the numbers that belong to the kind; `output` what the kernel
-    printed before.
+    printed before; `report` (sanitized mode) all that the sanitizer found, this fault included.
     """
 
     def __init__(self, program: Program, raw: RawFault, output: Sequence[str] = ()) -> None:
@@ -78,6 +82,7 @@ class KernelFault(UserError):  # noqa: N818 - a fault is the kernel's, and the w
         self.space = SPACES.get(raw.space, "")
         self.detail = _detail(program, self.kind, raw)
         self.output = tuple(output)
+        self.report: Report | None = None
         self.what = _what(self.kind, self.buffer, self.detail)
         at = f"{self.location[0]}: " if self.location else f"{program.name}: "
         self.message = f"{at}{self.kind.name}: {self.what}{self._whose()}"
@@ -96,6 +101,12 @@ class KernelFault(UserError):  # noqa: N818 - a fault is the kernel's, and the w
             out += [f"    {place.text}", f"    {' ' * place.column}{'^' * width}"]
         out += [f"  inlined at {place}" for place in self.location[1:]]
         return "\n".join(out)
+
+
+def raw_fault(raw: tuple[Any, ...]) -> RawFault:
+    """A fault as the C module gives it."""
+    kind, pc, thread, block, _, object_, space, values, shape, other = raw
+    return RawFault(kind, pc, thread, block, object_, space, values, (shape, other))
 
 
 def places(program: Program, pc: int) -> tuple[Place, ...]:
@@ -188,7 +199,10 @@ def _what(kind: FaultKind, name: str, detail: dict[str, object]) -> str:
             return kind.text
 
 
-def fault_error(program: Program, raw: RawFault, output: Sequence[str]) -> KernelFault | KeyboardInterrupt:
+def fault_error(
+    program: Program, raw: RawFault, output: Sequence[str], report: Report | None = None
+) -> KernelFault | KeyboardInterrupt:
     """What to raise for a fault: a stopped launch is the user's Ctrl-C."""
     fault = KernelFault(program, raw, output)
+    fault.report = report
     return KeyboardInterrupt(fault.message) if fault.kind.name == "stopped" else fault

@@ -25,6 +25,14 @@
 #ifndef HOOK_VIEW_WRITE
 #define HOOK_VIEW_WRITE(view) ((void)0)
 #endif
+/* a tile of L1 or L2 that is printed */
+#ifndef HOOK_TILE_PRINT
+#define HOOK_TILE_PRINT(view) ((void)0)
+#endif
+/* d[b[i]] = a[i], or += (then `reads`) */
+#ifndef HOOK_SCATTER
+#define HOOK_SCATTER(d, b, a, axis, reads) ((void)0)
+#endif
 /* single elements and vectors: `at` is an address, `size_bytes` what is touched there */
 #ifndef HOOK_ELEMENT_READ
 #define HOOK_ELEMENT_READ(view, at, size_bytes) ((void)0)
@@ -51,12 +59,6 @@
 #endif
 #ifndef HOOK_WAIT_ALL
 #define HOOK_WAIT_ALL ((void)0)
-#endif
-#ifndef HOOK_BARRIER
-#define HOOK_BARRIER ((void)0)
-#endif
-#ifndef HOOK_GRID_BARRIER
-#define HOOK_GRID_BARRIER ((void)0)
 #endif
 #ifndef HOOK_END
 #define HOOK_END ((void)0)

@@ -105,7 +105,7 @@ typedef struct {
 enum { MAY_LOAD = 1, MAY_STORE = 2 };
 
 struct launch;
-struct sanitizer;
+struct sanitizer_thread;
 
 typedef struct thread {
     const kernel *kernel;
@@ -136,7 +136,7 @@ typedef struct thread {
     struct timing *clock;   /* of a kernel that reads its clock: the cost model over this thread alone */
     int64_t clocked;        /* events that it has had */
     /* sanitized, debug */
-    struct sanitizer *sanitizer;
+    struct sanitizer_thread *sanitizer;
     bool defer;
     transfer *pending;
     int32_t pendings, pending_capacity;

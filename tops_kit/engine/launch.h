@@ -8,6 +8,8 @@
 
 enum { SIGNALS_NS = 50000000 }; /* between looks at signals */
 
+struct sanitizer;
+
 typedef struct launch {
     const kernel *kernel;
     int mode;
@@ -32,6 +34,7 @@ typedef struct launch {
     _Atomic int32_t limit; /* units from here on are not wanted: an earlier one has a fault */
     int64_t next_signals_ns;
     /* results */
+    struct sanitizer *sanitizer; /* sanitized: what it found, after the run */
     fault fault; /* kind FAULT_NONE: all went well */
     print_log prints;
     int64_t *counts; /* kernel->count + 2 differences; NULL in fast mode */

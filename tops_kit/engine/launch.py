@@ -16,6 +16,7 @@ from tops_kit import extension
 from tops_kit.engine import printing
 from tops_kit.engine.c_engine import INTERFACE, CEngine
 from tops_kit.engine.fault import RawFault, fault_error
+from tops_kit.engine.findings import Report, unchecked
 from tops_kit.engine.limits import check_limits
 from tops_kit.engine.options import Mode, Options, three, usable_cores
 from tops_kit.engine.packing import Argument, GlobalArray, pack_arguments
@@ -88,7 +89,8 @@ def launch(
     `host_threads` (default: the cores of this process) nor on `mode`. `spec` is the part (default: the
     one that the program was compiled for) whose times the timed mode gives; `pipeline` adds what each
     unit did when, `events` the events that times follow from. `budget_s`: a launch that takes longer
-    faults (0: no limit). `defer` (debug and sanitized modes): transfers move when they complete.
+    faults (0: no limit). `defer` (debug and sanitized modes): transfers move when they complete. The
+    sanitized mode gives a report of what is wrong with the kernel (`faults`), and goes on where it can.
     `engine`: None takes the C machine where there is one, else the oracle, with a warning.
 
     Raises KernelFault; ValueError for arguments or a grid that the kernel can't have; KeyboardInterrupt.
@@ -126,4 +128,7 @@ def _on_oracle(program: Program, arguments: Sequence[Argument], options: Options
         raw = RawFault(f.kind, f.pc, f.thread, f.block, f.object, f.space, f.values, f.shapes)
         raise fault_error(program, raw, output)
     counts = None if options.mode == "fast" else np.array(outcome.counts, np.int64)
-    return LaunchResult(options.mode, options.grid, options.block, "oracle", output, outcome.dropped, counts)
+    report = unchecked(program.name) if options.mode == "sanitized" else Report()
+    return LaunchResult(
+        options.mode, options.grid, options.block, "oracle", output, outcome.dropped, counts, faults=report
+    )

@@ -161,7 +161,7 @@ static PyObject *run(engine_holder *holder, launch *l, bool events) {
 }
 
 PyDoc_STRVAR(launch_doc, "launch(engine, kernel, mode, arrays, scalars, grid, block, host_threads, budget_s, defer, events, times)\n"
-                         "-> (fault, prints, dropped prints, counts, events, times, 1 ran parallel + 2 ran again)\n\n"
+                         "-> (fault, prints, dropped prints, counts, events, times, 1 ran parallel + 2 ran again, findings)\n\n"
                          "events: whether to give those of a timed run. times: None or (figures of the part, flags of the\n"
                          "instructions, whether to record intervals). Keeps the GIL. Raises what a signal's handler raised.");
 static PyObject *launch_kernel(PyObject *module, PyObject *args) {

@@ -26,7 +26,7 @@ STATEMENTS = {
     "printarg": "print_scalar(self, kind_, a);",
     "printtile": """\
 CHECK(print_check(self, a));
-HOOK_VIEW_READ(a);
+HOOK_TILE_PRINT(a);
 HOOK_SYNC_EVENT(a);
 print_tile(self, a);""",
     "print": "print_finish(self, format);",
@@ -82,12 +82,10 @@ HOOK_WAIT_ALL;
 if (HOOK_DEFERS) CHECK(transfer_complete_all(self));
 HOOK_WAIT_EVENT(EV_WAITALL, 0);""",
     "barrier": """\
-HOOK_BARRIER;
 HOOK_WAIT_EVENT(EV_BARRIER, 0);
 self->epoch++;
 LEAVE(PC + 1, THREAD_AT_BARRIER);""",
     "gridbarrier": """\
-HOOK_GRID_BARRIER;
 HOOK_WAIT_EVENT(EV_GRIDBARRIER, 0);
 self->grid_epoch++;
 LEAVE(PC + 1, THREAD_AT_GRID_BARRIER);""",
@@ -113,6 +111,7 @@ _WHOLE = {
 }
 _KEPT_NAN = ("fmov", "roundf16", "roundbf16", "i2f")  # these keep a NaN's bits, or can't make one
 _TRANSFERS = {"dma": "DMA_COPY", "dmapad": "DMA_PAD", "dmaclip": "DMA_CLIP", "dmaset": "DMA_SET"}
+_SCATTERS = {"tscatter": "false", "tscatter_add": "true"}  # whether the old elements are read
 _SHAPES = {"same": "a", "reduce": "a, axis", "matmul": "a, b", "gather": "a, b, axis"}
 
 
@@ -240,6 +239,11 @@ def _tile(x: Instruction) -> list[str]:
 
 def _access_hooks(x: Instruction) -> Iterator[str]:
     tiles = [o for o in x.operands if o.kind == "t"]
+    if x.name in _SCATTERS:  # of d only what the indices name is touched
+        yield "HOOK_VIEW_READ(b);"
+        yield "HOOK_VIEW_READ(a);"
+        yield f"HOOK_SCATTER(d, b, a, axis, {_SCATTERS[x.name]});"
+        return
     yield from (f"HOOK_VIEW_READ({o.name});" for o in tiles if o.reads)
     yield from (f"HOOK_VIEW_WRITE({o.name});" for o in tiles if o.writes)
 
@@ -291,7 +295,8 @@ def _atomic(x: Instruction) -> list[str]:
 def _tile_atomic(x: Instruction) -> list[str]:
     return [
         "CHECK(array_allows(self, d, MAY_STORE));",
-        *_access_hooks(x),
+        "HOOK_VIEW_READ(a);",
+        "HOOK_ATOMIC(d);",
         f"CHECK_TILES({_call(x)}, d, a, NULL);",
         "LOG_STORE(d);",
         "WORK(tile_bytes(a));",

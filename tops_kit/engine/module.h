@@ -20,6 +20,7 @@ bool launch_take_part(launch *l, PyObject *wanted, timing_parameters *part);
 bool launch_take_grid(launch *l); /* blocks and threads from grid and block; false with an exception */
 PyObject *fault_object(const fault *f);
 PyObject *counts_object(const launch *l);
+PyObject *findings_object(const launch *l); /* (findings, limits) of a sanitized run, or None */
 PyObject *result_object(launch *l, bool events); /* of a launch that ran, while its engine keeps the traces */
 
 extern PyMethodDef kernel_methods[], launch_methods[], debug_methods[];

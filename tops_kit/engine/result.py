@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tops_kit.engine.findings import Report
 from tops_kit.engine.timing_result import TimingResult
 
 Counts = npt.NDArray[np.int64]
@@ -33,8 +34,8 @@ class LaunchResult:
 
     `output`: printed lines; `dropped_prints`: how many the limit of 1 MB a thread cut off. `counts` (all
     modes but fast): how often each instruction ran, all threads together. `times` (timed): when what ran.
-    `events` (timed, where asked for): per thread, in order, of type EVENT. `faults` (sanitized): what the
-    sanitizer found. `engine`: "c" or "oracle". `ran`: "in order" on one host thread, "in parallel", or
+    `events` (timed, where asked for): per thread, in order, of type EVENT. `faults` (sanitized): the
+    sanitizer's report. `engine`: "c" or "oracle". `ran`: "in order" on one host thread, "in parallel", or
     "again" in order since two threads of the kernel had stored to the same place; results are the same.
     """
 
@@ -47,5 +48,5 @@ class LaunchResult:
     counts: Counts | None = None
     events: list[npt.NDArray[Any]] | None = None
     times: TimingResult | None = None
-    faults: list[object] = field(default_factory=list)
+    faults: Report = field(default_factory=Report)
     ran: str = "in order"

@@ -82,11 +82,13 @@ static PyObject *times_object(launch *l) {
 PyObject *result_object(launch *l, bool events) {
     PyObject *const counts = counts_object(l), *const times = counts ? times_object(l) : NULL;
     PyObject *const traces = times ? traces_object(events ? l : NULL) : NULL;
-    if (!traces) {
+    PyObject *const findings = traces ? findings_object(l) : NULL;
+    if (!findings) {
         Py_XDECREF(counts);
         Py_XDECREF(times);
+        Py_XDECREF(traces);
         return NULL;
     }
-    return Py_BuildValue("(Ny#LNNNi)", fault_object(&l->fault), (const char *)l->prints.bytes, (Py_ssize_t)l->prints.size,
-                         (long long)l->prints.dropped, counts, traces, times, l->ran_parallel + 2 * l->ran_again);
+    return Py_BuildValue("(Ny#LNNNiN)", fault_object(&l->fault), (const char *)l->prints.bytes, (Py_ssize_t)l->prints.size,
+                         (long long)l->prints.dropped, counts, traces, times, l->ran_parallel + 2 * l->ran_again, findings);
 }

@@ -11,6 +11,7 @@
 #include "block.h"
 #include "helpers.h"
 #include "print.h"
+#include "sanitizer.h"
 #include "stores.h"
 #include "tiles/tiles.h"
 
@@ -126,7 +127,9 @@ static bool block_begin(block_run *b, worker *w, int32_t number, arena *l2) {
     w->stores.unit = number;
     b->thread = calloc(threads, sizeof *b->thread + sizeof *b->state);
     b->state = (uint8_t *)(b->thread + threads);
-    const bool good = b->thread && arena_reserve(l2, (size_t)w->launch->kernel->l2_bytes);
+    struct sanitizer *const s = w->launch->sanitizer;
+    b->sanitizer = s ? sanitizer_block_begin(s) : NULL;
+    const bool good = b->thread && !s == !b->sanitizer && arena_reserve(l2, (size_t)w->launch->kernel->l2_bytes);
     b->l2 = l2->bytes;
     if (good) return true;
     const fault f = {.kind = FAULT_MEMORY, .pc = -1, .thread = number * (int32_t)threads, .block = number, .object = -1, .rank = {-1, -1}};
@@ -135,6 +138,7 @@ static bool block_begin(block_run *b, worker *w, int32_t number, arena *l2) {
 }
 
 static void block_end(block_run *b) {
+    if (b->sanitizer) sanitizer_block_end(b->sanitizer);
     if (b->thread) block_drop(b);
     free(b->thread);
 }
@@ -147,8 +151,9 @@ static bool run_block(worker *w, int32_t number) {
 }
 
 static void run_in_order(worker *w) {
-    for (int32_t number = 0; number < w->launch->blocks; number++) {
-        if (!run_block(w, number)) return;
+    const launch *const l = w->launch;
+    for (int32_t number = 0; number < l->blocks; number++) {
+        if (!run_block(w, number) && (!l->sanitizer || atomic_load(&l->stop) || w->fault.kind == FAULT_MEMORY)) return;
     }
 }
 
@@ -165,6 +170,11 @@ static bool grid_meets(block_run *b, int32_t blocks, bool *over) {
     return true;
 }
 
+static void show_grid_barrier(worker *w, block_run *b, int32_t blocks) {
+    for (int32_t k = 0; k < blocks; k++) block_show_barrier(&b[k]);
+    sanitizer_grid_barrier(w->launch->sanitizer, b[0].thread[0]->thread.grid_epoch);
+}
+
 static void run_grid(worker *w) {
     const int32_t blocks = w->launch->blocks;
     block_run *const b = calloc((size_t)blocks, sizeof *b);
@@ -174,8 +184,9 @@ static void run_grid(worker *w) {
     int32_t begun = 0;
     while (good && begun < blocks) good = block_begin(&b[begun], w, begun, &l2[begun]) && (begun++, true);
     while (good && !over) {
-        for (int32_t k = 0; good && k < blocks; k++) good = block_advance(&b[k]);
+        for (int32_t k = 0; k < blocks && (good || w->launch->sanitizer); k++) good = block_advance(&b[k]) && good;
         good = good && grid_meets(b, blocks, &over);
+        if (good && !over && w->launch->sanitizer) show_grid_barrier(w, b, blocks);
         for (int32_t k = 0; good && !over && k < blocks; k++) block_release(&b[k]);
     }
     for (int32_t k = 0; k < begun; k++) block_end(&b[k]);
@@ -296,7 +307,8 @@ void engine_run(engine *e, launch *l) {
     const bool parallel = l->host_threads > 1 && units > 1 && launch_is_parallel(l);
     int32_t count = !parallel ? 1 : l->host_threads < units ? l->host_threads : units;
     l->next_signals_ns = began + SIGNALS_NS;
-    if (!workers_begin(e, l, count, parallel) || !traces_begin(e, l)) {
+    if (l->mode == MODE_SANITIZED) l->sanitizer = sanitizer_new(l);
+    if (!workers_begin(e, l, count, parallel) || !traces_begin(e, l) || (l->mode == MODE_SANITIZED && !l->sanitizer)) {
         l->fault = (fault){.kind = FAULT_MEMORY, .pc = -1, .thread = -1, .block = -1, .object = -1, .rank = {-1, -1}};
         return;
     }
@@ -313,6 +325,7 @@ void engine_run(engine *e, launch *l) {
     } else {
         run_serial(e, l);
     }
+    if (l->sanitizer) sanitizer_finish(l->sanitizer);
     gather(l, e->worker, count);
     ((kernel *)k)->last_run_ns = monotonic_ns() - began;
 }
@@ -350,6 +363,8 @@ bool launch_is_parallel(const launch *l) {
 }
 
 void launch_clear(launch *l) {
+    sanitizer_free(l->sanitizer);
+    l->sanitizer = NULL;
     free(l->prints.bytes);
     l->prints = (print_log){0};
 }

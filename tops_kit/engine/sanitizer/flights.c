@@ -1,0 +1,135 @@
+/* Transfers that were issued and not awaited: who touches their memory meanwhile, and who never awaits them. The order in which
+   they complete is the machine's (transfers.h): after what they start after, and one after another on a channel. */
+#include <stdlib.h>
+#include "state.h"
+
+/* Counts a transfer in, or out, for the slots of L1 that it touches. */
+static void count_slots(thread *self, const transfer_side *side, int change) {
+    const slot_table *const table = &run_of(self)->slots;
+    if (side->where.region != REGION_L1) return;
+    slot *const slots = self->sanitizer->l1;
+    if (!table->shares_l1) {
+        slots[table->first[side->object] + side->slot].in_flight += (uint16_t)change;
+        return;
+    }
+    for (int m = 0; m < table->kernel->buffers; m++) { /* every buffer that lies there */
+        const buffer *const b = &table->kernel->buffer[m];
+        if (b->view.space != SPACE_L1) continue;
+        for (int32_t k = 0; k < b->slots; k++) {
+            const int64_t start = b->offset_bytes + k * b->slot_bytes;
+            if (start < side->where.end && side->where.start < start + b->slot_bytes) slots[table->first[m] + k].in_flight += (uint16_t)change;
+        }
+    }
+}
+
+/* Marks what is complete before `event`, or before a transfer that starts after `event` on `channel` (-1: none). */
+static void mark_needed(sanitizer_thread *t, uint32_t event, int channel) {
+    for (int32_t k = 0; k < t->flights; k++) t->flight[k].needed = t->flight[k].event == event || t->flight[k].channel == channel;
+    for (int32_t k = t->flights; k-- > 0;) {
+        const flight *const f = &t->flight[k];
+        for (int32_t m = k; f->needed && m-- > 0;) {
+            flight *const earlier = &t->flight[m];
+            earlier->needed = earlier->needed || earlier->event == f->after || earlier->channel == f->channel;
+        }
+    }
+}
+
+static void log_side(thread *self, const flight *f, const transfer_side *side, uint8_t access, bool completes) {
+    if (side->where.region <= REGION_L1) return;
+    const lifetime block = {f->epoch + f->grid_epoch, completes ? self->epoch + self->grid_epoch : NEVER};
+    const lifetime grid = {f->grid_epoch, completes ? self->grid_epoch : NEVER};
+    const shared_access x = {.where = side->where, .block = block, .grid = grid, .pc = f->pc, .thread = self->id,
+                             .object = side->object, .access = access, .transfer = 1};
+    accesses_add(&self->sanitizer->block->log, &x);
+}
+
+static void take_out(thread *self, const flight *f, bool completes) {
+    count_slots(self, &f->read, -1);
+    count_slots(self, &f->written, -1);
+    log_side(self, f, &f->read, ACCESS_READ, completes);
+    log_side(self, f, &f->written, ACCESS_WRITE, completes);
+}
+
+static void take_out_needed(thread *self) {
+    sanitizer_thread *const t = self->sanitizer;
+    int32_t kept = 0;
+    for (int32_t k = 0; k < t->flights; k++) {
+        if (t->flight[k].needed) take_out(self, &t->flight[k], true);
+        else if (kept++ != k) t->flight[kept - 1] = t->flight[k];
+    }
+    t->flights = kept;
+}
+
+void flights_complete(thread *self, uint32_t event) {
+    if (self->sanitizer->flights == 0) return;
+    mark_needed(self->sanitizer, event, -1);
+    take_out_needed(self);
+}
+
+void flights_complete_all(thread *self) {
+    sanitizer_thread *const t = self->sanitizer;
+    for (int32_t k = 0; k < t->flights; k++) take_out(self, &t->flight[k], true);
+    t->flights = 0;
+}
+
+void flights_begin(thread *self, const flight *f) {
+    sanitizer_thread *const t = self->sanitizer;
+    if (t->flights == t->capacity) {
+        const int32_t capacity = t->capacity ? 2 * t->capacity : 8;
+        flight *const grown = realloc(t->flight, (size_t)capacity * sizeof *grown);
+        if (!grown) {
+            run_of(self)->findings.limits |= LIMIT_MEMORY;
+            return;
+        }
+        t->flight = grown;
+        t->capacity = capacity;
+    }
+    t->flight[t->flights++] = *f;
+    count_slots(self, &f->read, 1);
+    count_slots(self, &f->written, 1);
+}
+
+/* The side of `f` that `u` gets in the way of; NULL: none. */
+static const transfer_side *clash(thread *self, const flight *f, const user *u, int64_t *from, int64_t *to) {
+    int64_t work = 1 << 16;
+    const transfer_side *side = NULL;
+    if (footprints_meet(&f->written.where, u->where, from, to, &work)) side = &f->written;
+    else if (u->writes && footprints_meet(&f->read.where, u->where, from, to, &work)) side = &f->read;
+    if (work < 0) run_of(self)->findings.limits |= LIMIT_RACES;
+    return side;
+}
+
+void flights_check(thread *self, const user *u) {
+    sanitizer_thread *const t = self->sanitizer;
+    bool marked = false;
+    for (int32_t k = 0; k < t->flights; k++) {
+        const flight f = t->flight[k];
+        int64_t from, to;
+        const transfer_side *const side = clash(self, &f, u, &from, &to);
+        if (!side) continue;
+        if (u->transfer && !marked) {
+            mark_needed(t, u->after, u->channel);
+            marked = true;
+        }
+        if (u->transfer && t->flight[k].needed) continue; /* it is complete before this one starts */
+        const actor second = {.pc = f.pc, .thread = self->id, .block = self->block, .transfer = 1, .open = 1,
+                              .access = side == &f.written ? ACCESS_WRITE : ACCESS_READ};
+        report(self, u->writes ? FAULT_IN_USE : FAULT_NOT_AWAITED, u->pc, u->writes ? ACCESS_WRITE : ACCESS_READ, u->view, from, to,
+               &second, u->transfer);
+        /* from here on as if it had been awaited: what follows from this one mistake is not worth another report */
+        flights_complete(self, f.event);
+        marked = false;
+        k = -1;
+    }
+}
+
+void flights_left_open(thread *self) {
+    sanitizer_thread *const t = self->sanitizer;
+    for (int32_t k = 0; k < t->flights; k++) {
+        const flight *const f = &t->flight[k];
+        const tile written = {.object = f->written.object, .space = f->written.space, .slot = f->written.slot};
+        report(self, FAULT_LEFT_OPEN, f->pc, ACCESS_WRITE, &written, f->written.where.start, f->written.where.end, NULL, true);
+        take_out(self, f, false);
+    }
+    t->flights = 0;
+}

@@ -1,0 +1,32 @@
+/* The bytes that a view covers, in a form that can be compared: rows of `row_bytes`, repeated along up to MAX_AXES axes. */
+#ifndef TOPS_FOOTPRINT_H
+#define TOPS_FOOTPRINT_H
+#include <stdbool.h>
+#include "../machine.h"
+
+/* Where offsets count from. Arrays in L3 that share memory are one region, whatever parameters they came by. */
+enum { REGION_NONE = -1, REGION_L1, REGION_L2, REGION_L3 /* and those behind it */ };
+
+typedef struct {
+    int64_t start, end; /* everything lies in [start, end), offsets in the region */
+    int64_t row_bytes;
+    int64_t n[MAX_AXES], stride[MAX_AXES]; /* of the rows: smallest stride first, all greater than row_bytes */
+    int32_t region;
+    int32_t axes; /* 0: one row */
+} footprint;
+
+/* What of `view` exists, its offsets counted from `base`; false: nothing. */
+bool footprint_of(footprint *f, const tile *view, int32_t region, const uint8_t *base);
+footprint footprint_row(int32_t region, int64_t start, int64_t bytes);
+
+/* Whether two have bytes in common; where the first of these that was found lies goes to [*from, *to). `work` is counted down
+   by what was compared; below 0 nothing more is looked at, and the answer is false. */
+bool footprints_meet(const footprint *x, const footprint *y, int64_t *from, int64_t *to, int64_t *work);
+
+/* Makes x cover y too, where that is still rows along at most one axis; false: x is as it was. */
+bool footprint_absorb(footprint *x, const footprint *y);
+
+/* Calls `row` for each row, in order of the axes, while it gives true. */
+bool footprint_rows(const footprint *f, bool (*row)(void *data, int64_t start, int64_t bytes), void *data);
+
+#endif

@@ -1,0 +1,82 @@
+/* What the sanitizer knows of a launch, its blocks and its threads. */
+#ifndef TOPS_SANITIZER_STATE_H
+#define TOPS_SANITIZER_STATE_H
+#include "accesses.h"
+#include "slots.h"
+#include "../launch.h"
+
+/* One side of a transfer: the view it reads or writes, in a region that somebody writes (else REGION_NONE). */
+typedef struct {
+    footprint where;
+    int16_t object;
+    uint8_t space;
+    int32_t slot;
+} transfer_side;
+
+/* A transfer that was issued and is not known to be complete. */
+typedef struct {
+    uint32_t event, after;
+    uint32_t epoch, grid_epoch; /* of its issue */
+    int32_t pc;
+    uint16_t channel;
+    bool needed; /* has to be complete for what is looked at */
+    transfer_side read, written;
+} flight;
+
+typedef struct sanitizer_block sanitizer_block;
+
+typedef struct sanitizer_thread {
+    sanitizer_block *block; /* NULL: not begun, or its block has ended */
+    const int32_t *first;   /* as in slot_table */
+    slot *l1;
+    flight *flight; /* in order of issue */
+    int32_t flights, capacity;
+} sanitizer_thread;
+
+struct sanitizer_block {
+    struct sanitizer *run;
+    sanitizer_block *next; /* of those that run, or of those that nobody uses */
+    slot *l2;
+    sanitizer_thread *thread; /* by local number */
+    access_log log;           /* since the last barrier, and what was not complete then */
+};
+
+struct sanitizer {
+    const launch *launch;
+    slot_table slots;
+    int32_t *region_of; /* by pointer parameter; REGION_NONE where no pointer of the kernel writes */
+    uintptr_t *base;    /* by pointer parameter: where its region begins */
+    findings findings;
+    access_log log; /* of blocks that ended or passed barriers: what other blocks may race with */
+    sanitizer_block *running, *spare;
+    bool single; /* there is one block only */
+};
+
+static inline struct sanitizer *run_of(const thread *self) { return self->sanitizer->block->run; }
+static inline lifetime block_life(const thread *self) { return (lifetime){self->epoch + self->grid_epoch, self->epoch + self->grid_epoch}; }
+static inline lifetime grid_life(const thread *self) { return (lifetime){self->grid_epoch, self->grid_epoch}; }
+
+/* Where `view` lies. False: nothing of it exists, or (L3) nothing ever writes there. */
+bool place_of(const thread *self, const tile *view, footprint *where);
+slot *slots_of(const thread *self, int space);
+
+/* A finding about `view` at `pc`: [from, to) are offsets in its region. */
+void report(thread *self, int kind, int32_t pc, uint8_t access, const tile *view, int64_t from, int64_t to, const actor *second,
+            bool transfer);
+
+/* Transfers in flight. */
+typedef struct {
+    const tile *view;
+    const footprint *where;
+    int32_t pc;
+    bool writes, transfer;
+    uint32_t after; /* what a transfer comes after: an event, and earlier ones on its channel */
+    int channel;
+} user; /* who is about to use memory */
+void flights_check(thread *self, const user *u);
+void flights_begin(thread *self, const flight *f);
+void flights_complete(thread *self, uint32_t event);
+void flights_complete_all(thread *self);
+void flights_left_open(thread *self);
+
+#endif
