@@ -102,7 +102,8 @@ def check(case: Case, setups: Sequence[tuple[str, int, bool]] = SETUPS) -> list[
     }
     for mode, host_threads, defer in setups:
         got = run(case, engine="c", mode=mode, host_threads=host_threads, defer=defer)
-        found = differences(expected[defer], got, memory=host_threads == 1)
+        # with several host threads, and under the sanitizer, other threads may go on after a fault
+        found = differences(expected[defer], got, memory=host_threads == 1 and mode != "sanitized")
         out += [f"{mode}, {host_threads} threads{', deferred' * defer}: {line}" for line in found]
     return out
 
