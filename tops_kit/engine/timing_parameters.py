@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
@@ -60,11 +60,12 @@ class Parameters:
 
     def packed(self) -> bytes:
         """As C takes them."""
-        out = b""
-        for value in astuple(self):
-            for number in value if isinstance(value, tuple) else (value,):
-                out += struct.pack("=d" if isinstance(number, float) else "=q", number)
-        return out
+        numbers: list[float] = []
+        for each in fields(self):
+            value = getattr(self, each.name)
+            numbers += value if isinstance(value, tuple) else (value,)
+        form = "".join("d" if isinstance(number, float) else "q" for number in numbers)
+        return struct.pack("=" + form, *numbers)
 
 
 def parameters(spec: Specification) -> Parameters:
