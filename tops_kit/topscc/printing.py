@@ -10,8 +10,9 @@ from tops_kit.topscc.lower.analysis import PURE, Analysis
 from tops_kit.topscc.tree import Block, Computed, Constant, Fix, Kernel, Node, Part, Value, Variable
 
 _INFIX = {
-    "add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%", "and": "&", "or": "|", "xor": "^",
-    "shl": "<<", "shr": ">>", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=",
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%", "and": "&", "or": "|",
+    "xor": "^", "shl": "<<", "shr": ">>", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==",
+    "ne": "!=",
 }  # fmt: skip
 _MARGIN = 6  # columns for line numbers
 

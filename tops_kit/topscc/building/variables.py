@@ -20,7 +20,7 @@ class VariableBuilder(TileBuilder):
     def declare(self, name: str, value: Operand, where: Where) -> Variable:
         """A new variable with its first value: scalars, tiles, views, vectors, events. Its kind stays.
 
-        A view of memory makes the variable another name for that memory. A part of a tile is a value, and so is
+        A view of memory makes the variable another name for that memory. A part of a tile is a value, as is
         an element of L1 or L2.
         """
         first = self._value_of(self._typed(value, where), where)

@@ -47,7 +47,12 @@ REGISTER_OPERANDS = {
     )
     for instruction in INSTRUCTIONS
 }
-_BY_NAME = {instruction.name: instruction for instruction in INSTRUCTIONS}
+
+JUMPS = frozenset(
+    instruction.name
+    for instruction in INSTRUCTIONS
+    if any(operand.kind == "l" for operand in instruction.operands)
+)
 # what may stand between a load and the wait for it: scalars and views, which touch no memory
 _HARMLESS = frozenset(
     instruction.name
@@ -72,6 +77,7 @@ class Code:
     instructions: list[Instruction] = field(default_factory=list)
     loops: list[tuple[int, int]] = field(default_factory=list)
     pending: list[Pending] = field(default_factory=list)
+    labels: set[int] = field(default_factory=set)  # where jumps go
 
     def emit(
         self, name: str, *operands: Operand, where: Where, in_place: tuple[Register, ...] = ()
@@ -99,6 +105,7 @@ class Code:
         """The label stands before the next instruction."""
         self.settle()
         label.pc = len(self.instructions)
+        self.labels.add(label.pc)
 
     def __len__(self) -> int:
         return len(self.instructions)

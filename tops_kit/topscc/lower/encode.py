@@ -13,7 +13,7 @@ from tops_kit.topscc.diagnostics import KernelError, Where
 from tops_kit.topscc.kinds import EventKind, ScalarKind, TileKind, VectorKind, ViewKind
 from tops_kit.topscc.lower.code import Instruction, Label, Register
 from tops_kit.topscc.lower.homes import Home, bounds
-from tops_kit.topscc.lower.liveness import Interval, Pool, intervals, number, share_homes
+from tops_kit.topscc.lower.liveness import Interval, Pool, intervals, join_kept, number, share_homes
 from tops_kit.topscc.lower.lowering import Lowering
 from tops_kit.topscc.memory import Need, check, slot_bytes
 from tops_kit.topscc.tree import Kernel, Value, Variable
@@ -54,7 +54,10 @@ def encode(lowering: Lowering) -> Program:
     body = lowering.code.instructions
     found = intervals(body, lowering.code.loops, lowering.parts)
     homes = list(lowering.home_of.values())
-    pools, stands_for = share_homes([home for home in homes if not home.kept], found, body)
+    joined = join_kept(homes, found, lowering.code, lowering.parts)
+    apart = [home for home in homes if not home.kept and home.register not in joined]
+    pools, stands_for = share_homes(apart, found, body)
+    stands_for |= joined
     kept = sorted((home for home in homes if home.kept), key=lambda home: home.number)
     _check_memory(kernel, kept, pools)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass
 
-from tops_kit.topscc.lower.code import REGISTER_OPERANDS, Instruction, Register
+from tops_kit.topscc.lower.code import JUMPS, REGISTER_OPERANDS, Code, Instruction, Register
 from tops_kit.topscc.lower.homes import Home
 
 
@@ -85,6 +85,65 @@ class Pool:
     register: Register
     free_from: int  # the last instruction that needs it
     holder: Register
+
+
+def join_kept(
+    homes: list[Home], found: dict[Register, Interval], code: Code, parts: dict[Register, tuple[Home, ...]]
+) -> dict[Register, Register]:
+    """Tiles on the way to a variable that can be made in the variable's own memory: their registers, and its.
+
+    For `e = exp(x - m)`: the difference is made in e's home already, when nothing else needs that home
+    between the two instructions and no jump comes or goes there.
+    """
+    out: dict[Register, Register] = {}
+    by_register = {home.register: home for home in homes}
+    temporary = [home for home in homes if not home.kept and home.register in found]
+    for home in sorted(temporary, key=lambda home: -found[home.register].last):
+        interval = found[home.register]
+        last = code.instructions[interval.last]
+        goal = last.operands[0] if last.operands else None
+        if home.register not in last.in_place or not isinstance(goal, Register):
+            continue
+        goal = out.get(goal, goal)
+        wanted = by_register.get(goal)
+        if wanted is None or not wanted.kept or wanted.slots > 1 or wanted.sites:
+            continue
+        if (wanted.dtype, wanted.shape, wanted.dynamic) != (home.dtype, home.shape, home.dynamic):
+            continue
+        if _undisturbed(code, interval, goal, home.register, joined=out, parts=parts):
+            out[home.register] = goal
+    return out
+
+
+def _undisturbed(
+    code: Code,
+    interval: Interval,
+    goal: Register,
+    register: Register,
+    *,
+    joined: dict[Register, Register],
+    parts: dict[Register, tuple[Home, ...]],
+) -> bool:
+    """Whether straight code leads from the first instruction to the last, and touches `goal` only there.
+
+    The first may read it where the result has its shape.
+    """
+    if any(interval.first < label <= interval.last for label in code.labels):
+        return False
+    for position in range(interval.first, interval.last + 1):
+        instruction = code.instructions[position]
+        if instruction.name in JUMPS and position < interval.last:
+            return False
+        operands = instruction.operands[1:] if position == interval.last else instruction.operands
+        for operand in operands:
+            if not isinstance(operand, Register) or operand is register:
+                continue
+            if operand is goal and position == interval.first and goal in instruction.in_place:
+                continue
+            seen = (operand, *(home.register for home in parts.get(operand, ())))
+            if any(joined.get(one, one) is goal for one in seen):
+                return False
+    return True
 
 
 def share_homes(

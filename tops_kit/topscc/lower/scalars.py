@@ -11,7 +11,8 @@ from tops_kit.topscc.lower.state import LoweringState
 
 _INT_NAMES = {
     "add": "iadd", "sub": "isub", "mul": "imul", "floordiv": "idiv", "mod": "imod",
-    "min": "imin", "max": "imax", "and": "iand", "or": "ior", "xor": "ixor", "shl": "ishl", "shr": "ishr", "neg": "ineg", "abs": "iabs",
+    "min": "imin", "max": "imax", "and": "iand", "or": "ior", "xor": "ixor", "shl": "ishl", "shr": "ishr",
+    "neg": "ineg", "abs": "iabs",
     "not": "inot", "lnot": "lnot", "to i8": "narrow8", "to i16": "narrow16", "to u8": "narrowu8",
 }  # fmt: skip
 _ROUNDINGS = {"to f16": "roundf16", "to bf16": "roundbf16"}
