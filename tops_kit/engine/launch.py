@@ -5,6 +5,7 @@ result = launch(program, [GlobalArray.of(x, F32), 4096], grid=(1,), block=(24,),
 
 from __future__ import annotations
 
+import math
 import warnings
 import weakref
 from collections.abc import Sequence
@@ -12,8 +13,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from tops_kit import extension
-from tops_kit.engine import printing
+from tops_kit import extension, gcu
+from tops_kit.engine import printing, timing, timing_parameters
 from tops_kit.engine.c_engine import INTERFACE, CEngine
 from tops_kit.engine.fault import RawFault, fault_error
 from tops_kit.engine.findings import Report, unchecked
@@ -112,15 +113,19 @@ def launch(
 def _on_oracle(program: Program, arguments: Sequence[Argument], options: Options) -> LaunchResult:
     # the same complaints about arguments and part
     pack_arguments(program.parameters, arguments)
-    if options.spec is not None:
-        cooperative = bool(np.any(program.code[:, 0] == OPCODES["gridbarrier"]))
-        check_limits(program, options.spec, options.grid, options.block, cooperative=cooperative)
+    names = set(program.code[:, 0].tolist())
+    timed = options.mode == "timed" or OPCODES["clock"] in names
+    spec = options.spec or (gcu.load(program.arch) if timed else None)
+    if spec is not None:
+        cooperative = OPCODES["gridbarrier"] in names
+        check_limits(program, spec, options.grid, options.block, cooperative=cooperative)
     outcome = ENGINES.oracle(program).run(
         arguments,
         grid=options.grid,
         block=options.block,
         defer=options.defer and options.mode in ("debug", "sanitized"),
         budget_s=options.budget_s or None,
+        timed_on=timing_parameters.parameters(spec) if spec and timed else None,
     )
     output = printing.lines(outcome.prints, program.strings)
     if outcome.fault is not None:
@@ -129,6 +134,20 @@ def _on_oracle(program: Program, arguments: Sequence[Argument], options: Options
         raise fault_error(program, raw, output)
     counts = None if options.mode == "fast" else np.array(outcome.counts, np.int64)
     report = unchecked(program.name) if options.mode == "sanitized" else Report()
+    times = None
+    if spec and outcome.events is not None and options.mode == "timed":
+        times = timing.times(
+            program, spec, outcome.events, block_threads=math.prod(options.block), intervals=options.intervals
+        )
     return LaunchResult(
-        options.mode, options.grid, options.block, "oracle", output, outcome.dropped, counts, faults=report
+        options.mode,
+        options.grid,
+        options.block,
+        "oracle",
+        output,
+        outcome.dropped,
+        counts,
+        outcome.events if options.events and options.mode == "timed" else None,
+        times,
+        faults=report,
     )

@@ -24,6 +24,11 @@ _FLAGS = np.array(
     np.uint8,
 )
 
+# cycles that the scalar unit issues each instruction for (by opcode), in units of the part's `scalar_issue`
+SCALAR_CYCLES = np.array(
+    [int(x.cost) if x.unit == "S" and x.cost.isdigit() else 1 for x in INSTRUCTIONS], np.int64
+)
+
 
 @dataclass(frozen=True)
 class Parameters:

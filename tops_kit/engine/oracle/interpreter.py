@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
+from tops_kit.engine import timing_parameters, timing_twin
 from tops_kit.engine.oracle.effects import MAY_LOAD, MAY_STORE
 from tops_kit.engine.oracle.memory import array_view, no_view
 from tops_kit.engine.oracle.outcome import Outcome
 from tops_kit.engine.oracle.prints import in_order
 from tops_kit.engine.oracle.scalars import MASK, from_float
 from tops_kit.engine.oracle.scheduling import SLICE_JUMPS, Block, Turns, run_blocks
-from tops_kit.engine.oracle.steps import decode
+from tops_kit.engine.oracle.steps import Step, decode
 from tops_kit.engine.oracle.thread import Prints, Thread
+from tops_kit.engine.oracle.trace import Trace, first_keys, traced
 from tops_kit.engine.oracle.transfers import Pending
 from tops_kit.engine.tiles_twin import Memory, Tile
+from tops_kit.engine.timing_parameters import Parameters
 from tops_kit.isa.dtypes import DType
 from tops_kit.isa.program import Parameter, Program
 from tops_kit.isa.table import OPCODES
@@ -48,6 +52,7 @@ class Oracle:
         verify(program)
         self.program = program
         self._steps = decode(program)
+        self._traced: list[Step] = []  # made when first asked for
         self._cooperative = bool(np.any(program.code[:, 0] == OPCODES["gridbarrier"]))
 
     def run(
@@ -59,20 +64,26 @@ class Oracle:
         defer: bool = False,
         budget_s: float | None = None,
         slice_jumps: int = SLICE_JUMPS,
+        timed_on: Parameters | None = None,
     ) -> Outcome:
         """Run the program on arguments in the order of its parameters; arrays are changed in place.
 
-        `defer`: transfers move when they complete, not when they are issued.
+        `defer`: transfers move when they complete, not when they are issued. `timed_on` a part: with events,
+        and a clock that goes by its figures (else it stands at 0).
         """
         launch = _Launch(self.program, arguments, grid, block, defer=defer)
+        steps = self._steps
+        if timed_on is not None:
+            launch.time(timed_on)
+            steps = self._traced = self._traced or traced(self.program, self._steps)
         counts = [0] * len(self._steps)
         deadline = None if budget_s is None else time.monotonic() + budget_s
-        turns = Turns(self._steps, counts, deadline, slice_jumps)
+        turns = Turns(steps, counts, deadline, slice_jumps)
         fault = run_blocks(
             launch.blocks, lambda number: Block(launch.threads(number), turns), cooperative=self._cooperative
         )
         prints = in_order(bytes(launch.prints.records), fault)
-        return Outcome(fault, counts, prints, launch.prints.dropped)
+        return Outcome(fault, counts, prints, launch.prints.dropped, launch.events())
 
 
 class _Launch:
@@ -95,6 +106,8 @@ class _Launch:
         for constant in program.constants:
             self._registers[constant.register] = _bits(constant.value)
         self._arrays: dict[int, Tile] = {}
+        self._new_trace: Callable[[], Trace] | None = None
+        self._traces: dict[int, Trace] = {}
         for parameter, argument in zip(program.parameters, arguments, strict=True):
             self._bind(parameter, argument)
 
@@ -102,6 +115,20 @@ class _Launch:
     def blocks(self) -> int:
         """How many blocks the grid has."""
         return self._grid[0] * self._grid[1] * self._grid[2]
+
+    def time(self, part: Parameters) -> None:
+        """Threads that begin from now on have traces."""
+        keys, slots = first_keys(self.program), timing_parameters.keys(self.program)
+        flags = timing_parameters.flags(self.program)
+
+        def clock(events: npt.NDArray[Any]) -> int:
+            return timing_twin.clock(part, flags, slots, events)
+
+        self._new_trace = lambda: Trace(keys, clock)
+
+    def events(self) -> list[npt.NDArray[Any]] | None:
+        """Those of each thread that began, in order; None when not timed."""
+        return [trace.events() for _, trace in sorted(self._traces.items())] if self._new_trace else None
 
     def threads(self, block: int) -> list[Thread]:
         """The threads of a block, at their beginning, with new memories."""
@@ -129,8 +156,11 @@ class _Launch:
 
     def _thread(self, block: int, local: int, count: int, l2: Memory) -> Thread:
         program = self.program
+        number = block * count + local
+        if self._new_trace:
+            self._traces[number] = self._new_trace()
         return Thread(
-            id=block * count + local,
+            id=number,
             block=block,
             special=self._special(block, local, count),
             r=list(self._registers),
@@ -141,6 +171,7 @@ class _Launch:
             arrays=[self._arrays[index] for index in range(len(self._arrays))],
             prints=self.prints,
             pending=Pending() if self._defer else None,
+            trace=self._traces.get(number),
         )
 
     def _special(self, block: int, local: int, count: int) -> tuple[int, ...]:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
 
 
 @dataclass(frozen=True)
@@ -31,10 +34,12 @@ class Outcome:
     """A launch that ended. `counts`: how often each instruction ran, all threads together.
 
     `prints` are print records one behind another, as engine/print.h lays them out, in the order of their
-    lines, up to the fault; `dropped` is how many prints the limit of a thread cut off.
+    lines, up to the fault; `dropped` is how many prints the limit of a thread cut off. `events`, where asked
+    for, are those of each thread, of type EVENT (engine/result.py).
     """
 
     fault: Fault | None
     counts: list[int]
     prints: bytes
     dropped: int = 0
+    events: list[npt.NDArray[Any]] | None = None

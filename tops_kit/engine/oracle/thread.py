@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +11,9 @@ import numpy.typing as npt
 from tops_kit.engine.oracle.prints import HEADER, LIMIT_BYTES, Line
 from tops_kit.engine.oracle.transfers import Pending
 from tops_kit.engine.tiles_twin import Memory, Tile
+
+if TYPE_CHECKING:
+    from tops_kit.engine.oracle.trace import Trace
 
 READY, AT_BARRIER, AT_GRID_BARRIER, ENDED, FAULTED = range(5)
 
@@ -44,6 +48,7 @@ class Thread:
     events: int = 0
     line: Line = field(default_factory=Line)
     printed_bytes: int = 0
+    trace: Trace | None = None  # timed
 
     def finish_line(self, format_: int) -> None:
         """Write out the print that was put together, unless it is beyond the limit of a thread."""

@@ -9,13 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tops_kit.engine.report.places import Place, places, source_text
+from tops_kit.engine.timing_parameters import SCALAR_CYCLES
 from tops_kit.engine.timing_result import CAUSES, TimingResult
 from tops_kit.isa.program import Program
 from tops_kit.isa.table import INSTRUCTIONS
-
-_SCALAR_CYCLES = np.array(
-    [int(x.cost) if x.unit == "S" and x.cost.isdigit() else 1 for x in INSTRUCTIONS], np.int64
-)
 
 
 @dataclass(frozen=True)
@@ -54,7 +51,7 @@ def line_timings(
     pcs = len(program.code)
     issued = np.zeros(pcs + 1, np.int64)
     issued[: min(len(counts), pcs + 1)] = counts[: pcs + 1]
-    cycles = np.append(_SCALAR_CYCLES[program.code[:, 0]], 1) * issued * scalar_issue_cycles
+    cycles = np.append(SCALAR_CYCLES[program.code[:, 0]], 1) * issued * scalar_issue_cycles
     columns = [
         issued,
         cycles,

@@ -29,3 +29,8 @@ def replay(
     if block_threads > parameters.sips_per_cluster:
         raise ValueError(f"a block of {block_threads} threads: the part can't hold it")
     return Model(parameters, flags, keys, traces, block_threads, record=intervals).run()
+
+
+def clock(parameters: Parameters, flags: npt.NDArray[np.uint8], keys: int, events: npt.NDArray[Any]) -> int:
+    """Cycles from a thread's start to behind its last event, as if it were alone on the part."""
+    return Model(parameters, flags, keys, [events], 1, record=False).clock()

@@ -68,6 +68,16 @@ class Model:
             self.tally.of_sip(s, "tail", self.tally.cycles - s.idle_since)
         return self.tally.result(self.transfers.shares.solves)
 
+    def clock(self) -> int:
+        """Of the first thread, once it has used up its events: cycles since its start."""
+        self.threads.run()
+        s = self.sips[0]
+        while s.state != "starved":
+            when = self.transfers.next_time()
+            assert when is not None
+            self._step(when)
+        return s.t - self.p.launch - self.p.dispatch
+
     def _step(self, when: int) -> None:
         transfers = self.transfers
         transfers.advance(when)
