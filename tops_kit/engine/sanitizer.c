@@ -72,14 +72,22 @@ static void check_flights(thread *self, int32_t pc, const tile *view, const foot
 
 static void log_access(thread *self, int32_t pc, const tile *view, const footprint *where, uint8_t access, bool element) {
     if (where->region <= REGION_L1) return;
-    shared_access x = {.where = *where, .block = block_life(self), .grid = grid_life(self), .pc = pc, .thread = self->id,
-                       .object = view->object, .access = access};
-    if (element) {
-        x.shift = (uint8_t)__builtin_ctz((unsigned)tk_size[view->dtype]);
-        accesses_add_spot(&self->sanitizer->block->log, &x);
-    } else {
-        accesses_add(&self->sanitizer->block->log, &x);
-    }
+    const uint32_t block = self->epoch + self->grid_epoch, grid = self->grid_epoch;
+    access_log *const log = &self->sanitizer->block->log;
+    if (element && accesses_add_another_spot(log, pc, self->id, block, where->region, where->start, tk_size[view->dtype])) return;
+    shared_access x;
+    x.block = (lifetime){block, block};
+    x.grid = (lifetime){grid, grid};
+    x.pc = pc;
+    x.thread = self->id;
+    x.object = view->object;
+    x.access = access;
+    x.spots = NULL;
+    x.transfer = x.compared = 0;
+    x.shift = element ? (uint8_t)__builtin_ctz((unsigned)tk_size[view->dtype]) : 0;
+    footprint_copy(&x.where, where);
+    if (element) accesses_add_spot(log, &x);
+    else accesses_add(log, &x);
 }
 
 static void read_at(thread *self, int32_t pc, const tile *view, const footprint *where, bool whole, bool element) {
@@ -109,13 +117,15 @@ void sanitizer_write(thread *self, int32_t pc, const tile *view) {
 
 void sanitizer_read_bytes(thread *self, int32_t pc, const tile *view, const uint8_t *at, int size_bytes) {
     const bool l1 = view->space == SPACE_L1;
-    const footprint where = footprint_row(l1 ? REGION_L1 : REGION_L2, at - (l1 ? self->l1 : self->l2), size_bytes);
+    footprint where;
+    footprint_row(&where, l1 ? REGION_L1 : REGION_L2, at - (l1 ? self->l1 : self->l2), size_bytes);
     read_at(self, pc, view, &where, false, true);
 }
 
 void sanitizer_write_bytes(thread *self, int32_t pc, const tile *view, const uint8_t *at, int size_bytes) {
     const bool l1 = view->space == SPACE_L1;
-    const footprint where = footprint_row(l1 ? REGION_L1 : REGION_L2, at - (l1 ? self->l1 : self->l2), size_bytes);
+    footprint where;
+    footprint_row(&where, l1 ? REGION_L1 : REGION_L2, at - (l1 ? self->l1 : self->l2), size_bytes);
     write_at(self, pc, view, &where, false, true);
 }
 
@@ -155,7 +165,8 @@ typedef struct {
 static void scatter_element(const scatter *s, const uint8_t *index, const uint8_t *to) {
     const int32_t i = tk_load(index, s->b->dtype).i, size = tk_size[s->d->dtype];
     if (i < 0 || i >= s->extent) return; /* the machine faults next */
-    const footprint where = footprint_row(REGION_L1, to + i * s->step - s->self->l1, size);
+    footprint where;
+    footprint_row(&where, REGION_L1, to + i * s->step - s->self->l1, size);
     if (s->reads) check_written(s->self, s->pc, s->d, &where, false, false);
     mark_written(s->self, s->d, &where, false);
 }
@@ -203,32 +214,49 @@ static tile part_read(const tile *d, const tile *a) {
     return part;
 }
 
-static transfer_side side_of(const tile *view, const footprint *where) {
-    return (transfer_side){.where = *where, .object = view->object, .space = view->space, .slot = view->slot};
+/* One side of a transfer: where it lies, checked. */
+static void take_side(thread *self, transfer_side *side, const tile *view, const tile *part, user *u) {
+    side->object = view->object;
+    side->space = view->space;
+    side->slot = view->slot;
+    if (!place_of(self, part, &side->where)) {
+        footprint_row(&side->where, REGION_NONE, 0, 0);
+        return;
+    }
+    u->view = view;
+    u->where = &side->where;
+    const bool local = view->space != SPACE_L3, whole = local && is_whole(part, &self->kernel->buffer[view->object]);
+    if (local && !u->writes) check_written(self, u->pc, view, &side->where, whole, true);
+    if (self->sanitizer->flights) flights_check(self, u);
+    if (local && u->writes) mark_written(self, view, &side->where, whole || view->result);
 }
 
 void sanitizer_transfer(thread *self, int32_t pc, uint32_t event, const tile *d, const tile *a, uint32_t after, int channel) {
-    flight f = {.event = event, .after = after, .epoch = self->epoch, .grid_epoch = self->grid_epoch, .pc = pc, .channel = (uint16_t)channel,
-                .read.where.region = REGION_NONE, .read.object = -1};
-    footprint where;
-    user u = {.where = &where, .pc = pc, .transfer = true, .after = after, .channel = channel};
-    if (a) {
-        const tile part = d->inside ? *a : part_read(d, a);
-        if (place_of(self, &part, &where)) {
-            if (a->space != SPACE_L3) check_written(self, pc, a, &where, is_whole(&part, &self->kernel->buffer[a->object]), true);
-            u.view = a;
-            flights_check(self, &u);
-        }
-        f.read = side_of(a, &where);
+    transfer_side read, written;
+    read.object = -1;
+    read.space = SPACE_NONE;
+    read.slot = 0;
+    footprint_row(&read.where, REGION_NONE, 0, 0);
+    user u = {.pc = pc, .transfer = true, .after = after, .channel = channel};
+    if (a && d->inside) {
+        take_side(self, &read, a, a, &u);
+    } else if (a) {
+        const tile part = part_read(d, a);
+        take_side(self, &read, a, &part, &u);
     }
-    if (place_of(self, d, &where)) {
-        u.view = d;
-        u.writes = true;
-        flights_check(self, &u);
-        if (d->space != SPACE_L3) mark_written(self, d, &where, d->result || is_whole(d, &self->kernel->buffer[d->object]));
-    }
-    f.written = side_of(d, &where);
-    flights_begin(self, &f);
+    u.writes = true;
+    take_side(self, &written, d, d, &u);
+    flight *const f = flights_new(self);
+    if (!f) return;
+    f->event = event;
+    f->after = after;
+    f->epoch = self->epoch;
+    f->grid_epoch = self->grid_epoch;
+    f->pc = pc;
+    f->channel = (uint16_t)channel;
+    transfer_side_copy(&f->read, &read);
+    transfer_side_copy(&f->written, &written);
+    flights_begin(self, f);
 }
 
 void sanitizer_wait(thread *self, uint32_t event) { flights_complete(self, event); }

@@ -2,15 +2,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHUNK = 4096, WORDS = CHUNK / 64, MAX_ACCESSES = 1 << 20, MAX_WORK = 1 << 24 };
+enum { WORDS = SPOT_CHUNK / 64, MAX_ACCESSES = 1 << 20, MAX_WORK = 1 << 24 };
 
-static int64_t chunk_bytes(const shared_access *x) { return (int64_t)CHUNK << x->shift; }
+static int64_t chunk_bytes(const shared_access *x) { return (int64_t)SPOT_CHUNK << x->shift; }
 
 /* Where the chunk begins that holds x's elements. */
-static int64_t chunk_start(const shared_access *x) {
-    const int64_t bytes = chunk_bytes(x), start = x->where.start;
-    return (start >= 0 ? start / bytes : -((bytes - 1 - start) / bytes)) * bytes;
-}
+static int64_t chunk_start(const shared_access *x) { return x->where.start & -chunk_bytes(x); }
 
 static bool same_lifetime(const shared_access *x, const shared_access *y) {
     return x->block.issued == y->block.issued && x->block.complete == y->block.complete && x->grid.issued == y->grid.issued &&
@@ -68,7 +65,7 @@ static bool grow_items(access_log *log) {
     return true;
 }
 
-/* x joins the latest of its like (`join` does it) or stands by itself; NULL: it joined, or there is no room. */
+/* Where x is: in the latest of its like (`join` does that), or by itself. NULL: no room. */
 static shared_access *put(access_log *log, const shared_access *x, bool spot, bool (*join)(shared_access *, const shared_access *)) {
     if (!grow_buckets(log)) {
         log->full = true;
@@ -76,16 +73,18 @@ static shared_access *put(access_log *log, const shared_access *x, bool spot, bo
     }
     int32_t *const bucket = find(log, x, spot);
     shared_access *const latest = *bucket ? &log->item[*bucket - 1] : NULL;
-    if (latest && !latest->compared && same_lifetime(latest, x) && latest->transfer == x->transfer && join(latest, x)) return NULL;
+    if (latest && !latest->compared && same_lifetime(latest, x) && latest->transfer == x->transfer && join(latest, x)) return latest;
     if (!grow_items(log)) {
         log->full = true;
         return NULL;
     }
     log->writes = log->writes || x->access != ACCESS_READ;
     log->used += *bucket == 0;
-    log->item[log->count] = *x;
+    shared_access *const added = &log->item[log->count];
+    memcpy(added, x, offsetof(shared_access, where)); /* `where` is the last member */
+    footprint_copy(&added->where, &x->where);
     *bucket = (int32_t)++log->count;
-    return &log->item[log->count - 1];
+    return added;
 }
 
 static bool join_rows(shared_access *x, const shared_access *y) { return footprint_absorb(&x->where, &y->where); }
@@ -105,10 +104,12 @@ static bool join_spot(shared_access *x, const shared_access *y) {
 }
 
 void accesses_add_spot(access_log *log, const shared_access *x) {
-    shared_access *const added = put(log, x, true, join_spot);
-    if (!added) return;
-    added->spots = calloc(WORDS, sizeof *added->spots);
-    if (added->spots) set_spot(added, x->where.start);
+    shared_access *const at = put(log, x, true, join_spot);
+    if (!at) return;
+    log->last_spot[x->pc % LAST_SPOTS] = at - log->item + 1;
+    if (at->spots) return;
+    at->spots = calloc(WORDS, sizeof *at->spots);
+    if (at->spots) set_spot(at, x->where.start);
     else log->full = true; /* it then counts with its hull, which is this element */
 }
 
@@ -124,7 +125,8 @@ static void take(access_log *log, shared_access *x) {
     const bool spot = x->spots != NULL;
     x->compared = 0;
     x->block = (lifetime){0, 0};
-    if (!put(log, x, spot, spot ? join_spots : join_rows)) free(x->spots);
+    const shared_access *const at = put(log, x, spot, spot ? join_spots : join_rows);
+    if (!at || at->spots != x->spots) free(x->spots);
 }
 
 static bool has_spot(const shared_access *x, int64_t start) {
@@ -251,6 +253,7 @@ bool accesses_compare(access_log *log, race_scope scope, int32_t block_threads,
 
 static void forget_buckets(access_log *log) {
     if (log->used) memset(log->bucket, 0, (size_t)log->buckets * sizeof *log->bucket);
+    memset(log->last_spot, 0, sizeof log->last_spot);
     log->used = 0;
 }
 
@@ -267,7 +270,7 @@ void accesses_retire(access_log *log, race_scope scope, uint64_t epoch, access_l
         }
         x->compared = 1;
         log->writes = log->writes || x->access != ACCESS_READ;
-        log->item[kept++] = *x;
+        if (kept++ != k) log->item[kept - 1] = *x;
     }
     log->count = kept;
 }

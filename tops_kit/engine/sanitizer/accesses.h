@@ -9,6 +9,7 @@
 #include "footprint.h"
 
 enum { NEVER = UINT32_MAX }; /* an epoch that does not come */
+enum { SPOT_CHUNK = 4096, LAST_SPOTS = 8 }; /* elements whose accesses are kept together */
 
 /* Epochs count barriers: of the block (both kinds), of the grid. */
 typedef struct {
@@ -16,12 +17,12 @@ typedef struct {
 } lifetime;
 
 typedef struct {
-    footprint where; /* of single elements: the hull of those of one chunk that were touched */
     uint64_t *spots; /* single elements: a bit for each element of a chunk */
     lifetime block, grid;
     int32_t pc, thread;
     int16_t object; /* buffer or pointer parameter */
     uint8_t access, transfer, compared, shift; /* shift: of the element's size */
+    footprint where; /* of single elements: the hull of those of one chunk that were touched */
 } shared_access;
 
 typedef struct {
@@ -29,6 +30,7 @@ typedef struct {
     int64_t count, capacity;
     int32_t *bucket; /* hashed: number + 1 of the latest access of an instruction by a thread (and in a chunk) */
     int64_t buckets, used;
+    int64_t last_spot[LAST_SPOTS]; /* by instruction: number + 1 of its latest access to elements, for loops come back to it */
     bool writes; /* some are not reads */
     bool full;   /* some are missing */
 } access_log;
@@ -37,6 +39,23 @@ typedef struct {
 void accesses_add(access_log *log, const shared_access *x);
 /* Adds one of a single element of `1 << x->shift` bytes at x->where.start. */
 void accesses_add_spot(access_log *log, const shared_access *x);
+/* Whether an element like this one (of this instruction, thread, epoch) was added last, in the same chunk: then it is added too. */
+static inline bool accesses_add_another_spot(access_log *log, int32_t pc, int32_t thread, uint32_t epoch, int32_t region, int64_t start,
+                                             int size_bytes) {
+    const int64_t last = log->last_spot[pc % LAST_SPOTS];
+    if (last == 0) return false;
+    shared_access *const x = &log->item[last - 1];
+    const int64_t number = (start - (x->where.start & -((int64_t)SPOT_CHUNK << x->shift))) >> x->shift;
+    if (x->pc != pc || x->thread != thread || x->block.issued != epoch || x->where.region != region || !x->spots ||
+        (uint64_t)number >= SPOT_CHUNK || 1 << x->shift != size_bytes) {
+        return false;
+    }
+    x->spots[number / 64] |= (uint64_t)1 << (number % 64);
+    if (start < x->where.start) x->where.start = start;
+    if (start + size_bytes > x->where.end) x->where.end = start + size_bytes;
+    return true;
+}
+
 typedef enum { WITHIN_BLOCK, BETWEEN_BLOCKS } race_scope;
 /* Calls `race` for pairs that nothing orders and that were not compared before; [from, to) is what they share. False: too much
    to compare, not everything was. */

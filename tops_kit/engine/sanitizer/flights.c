@@ -36,10 +36,17 @@ static void mark_needed(sanitizer_thread *t, uint32_t event, int channel) {
 
 static void log_side(thread *self, const flight *f, const transfer_side *side, uint8_t access, bool completes) {
     if (side->where.region <= REGION_L1) return;
-    const lifetime block = {f->epoch + f->grid_epoch, completes ? self->epoch + self->grid_epoch : NEVER};
-    const lifetime grid = {f->grid_epoch, completes ? self->grid_epoch : NEVER};
-    const shared_access x = {.where = side->where, .block = block, .grid = grid, .pc = f->pc, .thread = self->id,
-                             .object = side->object, .access = access, .transfer = 1};
+    shared_access x;
+    footprint_copy(&x.where, &side->where);
+    x.spots = NULL;
+    x.block = (lifetime){f->epoch + f->grid_epoch, completes ? self->epoch + self->grid_epoch : NEVER};
+    x.grid = (lifetime){f->grid_epoch, completes ? self->grid_epoch : NEVER};
+    x.pc = f->pc;
+    x.thread = self->id;
+    x.object = side->object;
+    x.access = access;
+    x.transfer = 1;
+    x.compared = x.shift = 0;
     accesses_add(&self->sanitizer->block->log, &x);
 }
 
@@ -54,8 +61,14 @@ static void take_out_needed(thread *self) {
     sanitizer_thread *const t = self->sanitizer;
     int32_t kept = 0;
     for (int32_t k = 0; k < t->flights; k++) {
-        if (t->flight[k].needed) take_out(self, &t->flight[k], true);
-        else if (kept++ != k) t->flight[kept - 1] = t->flight[k];
+        flight *const f = &t->flight[k];
+        if (f->needed) {
+            take_out(self, f, true);
+        } else if (kept++ != k) {
+            memcpy(&t->flight[kept - 1], f, offsetof(flight, read));
+            transfer_side_copy(&t->flight[kept - 1].read, &f->read);
+            transfer_side_copy(&t->flight[kept - 1].written, &f->written);
+        }
     }
     t->flights = kept;
 }
@@ -72,19 +85,23 @@ void flights_complete_all(thread *self) {
     t->flights = 0;
 }
 
-void flights_begin(thread *self, const flight *f) {
+flight *flights_new(thread *self) {
     sanitizer_thread *const t = self->sanitizer;
     if (t->flights == t->capacity) {
         const int32_t capacity = t->capacity ? 2 * t->capacity : 8;
         flight *const grown = realloc(t->flight, (size_t)capacity * sizeof *grown);
         if (!grown) {
             run_of(self)->findings.limits |= LIMIT_MEMORY;
-            return;
+            return NULL;
         }
         t->flight = grown;
         t->capacity = capacity;
     }
-    t->flight[t->flights++] = *f;
+    return &t->flight[t->flights];
+}
+
+void flights_begin(thread *self, const flight *f) {
+    self->sanitizer->flights++;
     count_slots(self, &f->read, 1);
     count_slots(self, &f->written, 1);
 }
@@ -103,21 +120,21 @@ void flights_check(thread *self, const user *u) {
     sanitizer_thread *const t = self->sanitizer;
     bool marked = false;
     for (int32_t k = 0; k < t->flights; k++) {
-        const flight f = t->flight[k];
+        const flight *const f = &t->flight[k];
         int64_t from, to;
-        const transfer_side *const side = clash(self, &f, u, &from, &to);
+        const transfer_side *const side = clash(self, f, u, &from, &to);
         if (!side) continue;
         if (u->transfer && !marked) {
             mark_needed(t, u->after, u->channel);
             marked = true;
         }
-        if (u->transfer && t->flight[k].needed) continue; /* it is complete before this one starts */
-        const actor second = {.pc = f.pc, .thread = self->id, .block = self->block, .transfer = 1, .open = 1,
-                              .access = side == &f.written ? ACCESS_WRITE : ACCESS_READ};
+        if (u->transfer && f->needed) continue; /* it is complete before this one starts */
+        const actor second = {.pc = f->pc, .thread = self->id, .block = self->block, .transfer = 1, .open = 1,
+                              .access = side == &f->written ? ACCESS_WRITE : ACCESS_READ};
         report(self, u->writes ? FAULT_IN_USE : FAULT_NOT_AWAITED, u->pc, u->writes ? ACCESS_WRITE : ACCESS_READ, u->view, from, to,
                &second, u->transfer);
         /* from here on as if it had been awaited: what follows from this one mistake is not worth another report */
-        flights_complete(self, f.event);
+        flights_complete(self, f->event);
         marked = false;
         k = -1;
     }

@@ -1,10 +1,5 @@
 #include "footprint.h"
-#include <string.h>
 #include "../tiles/elements.h"
-
-footprint footprint_row(int32_t region, int64_t start, int64_t bytes) {
-    return (footprint){.start = start, .end = start + bytes, .row_bytes = bytes, .region = region};
-}
 
 static void swap(int64_t *x, int64_t *y) {
     const int64_t kept = *x;
@@ -13,7 +8,7 @@ static void swap(int64_t *x, int64_t *y) {
 }
 
 bool footprint_of(footprint *f, const tile *view, int32_t region, const uint8_t *base) {
-    *f = footprint_row(region, (int64_t)((uintptr_t)view->p - (uintptr_t)base), tk_size[view->dtype]);
+    footprint_row(f, region, (int64_t)((uintptr_t)view->p - (uintptr_t)base), tk_size[view->dtype]);
     int64_t n[MAX_AXES], stride[MAX_AXES];
     int axes = 0;
     for (int k = view->rank; k-- > 0;) {
@@ -39,13 +34,12 @@ bool footprint_of(footprint *f, const tile *view, int32_t region, const uint8_t 
     f->end = f->start + f->row_bytes;
     for (; axis < axes; axis++) {
         f->end += (n[axis] - 1) * stride[axis];
-        int64_t *const last = f->axes ? &f->n[f->axes - 1] : NULL;
-        if (last && stride[axis] == *last * f->stride[f->axes - 1]) {
-            *last *= n[axis];
+        if (f->axes && stride[axis] == f->axis[f->axes - 1].n * f->axis[f->axes - 1].stride) {
+            f->axis[f->axes - 1].n *= n[axis];
             continue;
         }
-        f->n[f->axes] = n[axis];
-        f->stride[f->axes++] = stride[axis];
+        f->axis[f->axes].n = n[axis];
+        f->axis[f->axes++].stride = stride[axis];
     }
     return true;
 }
@@ -60,7 +54,7 @@ typedef struct {
 } rows;
 
 static rows rows_of(const footprint *f, int axes, int64_t start) {
-    return axes ? (rows){start, f->row_bytes, f->n[0], f->stride[0]} : (rows){start, f->row_bytes, 1, 1};
+    return axes ? (rows){start, f->row_bytes, f->axis[0].n, f->axis[0].stride} : (rows){start, f->row_bytes, 1, 1};
 }
 
 static bool rows_common(int64_t x, int64_t x_bytes, int64_t y, int64_t y_bytes, int64_t *from, int64_t *to) {
@@ -96,7 +90,7 @@ static bool rows_meet(const rows *x, const rows *y, int64_t *from, int64_t *to, 
 
 static int64_t span(const footprint *f, int axes) {
     int64_t bytes = f->row_bytes;
-    for (int k = 0; k < axes; k++) bytes += (f->n[k] - 1) * f->stride[k];
+    for (int k = 0; k < axes; k++) bytes += (f->axis[k].n - 1) * f->axis[k].stride;
     return bytes;
 }
 
@@ -109,9 +103,9 @@ static bool meet(const footprint *x, int x_axes, int64_t x_start, const footprin
         return rows_meet(&a, &b, from, to, work);
     }
     if (x_axes < y_axes) return meet(y, y_axes, y_start, x, x_axes, x_start, from, to, work);
-    const int64_t stride = x->stride[x_axes - 1];
+    const int64_t stride = x->axis[x_axes - 1].stride;
     const int64_t first = greatest(0, floor_divided(y_start - x_start - span(x, x_axes - 1), stride) + 1);
-    const int64_t last = least(x->n[x_axes - 1] - 1, floor_divided(y_end - 1 - x_start, stride));
+    const int64_t last = least(x->axis[x_axes - 1].n - 1, floor_divided(y_end - 1 - x_start, stride));
     for (int64_t i = first; i <= last; i++) {
         if (meet(x, x_axes - 1, x_start + i * stride, y, y_axes, y_start, from, to, work)) return true;
     }
@@ -124,8 +118,8 @@ bool footprints_meet(const footprint *x, const footprint *y, int64_t *from, int6
 }
 
 static void close_rows(footprint *x) {
-    if (x->axes && x->stride[0] == x->row_bytes) {
-        x->row_bytes *= x->n[0];
+    if (x->axes && x->axis[0].stride == x->row_bytes) {
+        x->row_bytes *= x->axis[0].n;
         x->axes = 0;
     }
     x->end = x->start + span(x, x->axes);
@@ -135,28 +129,28 @@ bool footprint_absorb(footprint *x, const footprint *y) {
     if (x->region != y->region) return false;
     if (x->axes > 1 || y->axes > 1) {
         if (x->axes != y->axes || x->start != y->start || x->row_bytes != y->row_bytes) return false;
-        return !memcmp(x->n, y->n, sizeof *x->n * (size_t)x->axes) && !memcmp(x->stride, y->stride, sizeof *x->stride * (size_t)x->axes);
+        return !memcmp(x->axis, y->axis, sizeof x->axis[0] * (size_t)x->axes);
     }
     const int64_t ahead = y->start - x->start;
     if (x->axes == 0) {
         if (y->start >= x->start && y->end <= x->end) return true;
         if (y->axes == 0 && y->start <= x->end && y->end >= x->start) {
-            *x = footprint_row(x->region, least(x->start, y->start), greatest(x->end, y->end) - least(x->start, y->start));
+            footprint_row(x, x->region, least(x->start, y->start), greatest(x->end, y->end) - least(x->start, y->start));
             return true;
         }
-        if (x->row_bytes != y->row_bytes || ahead <= x->row_bytes || (y->axes && y->stride[0] != ahead)) return false;
+        if (x->row_bytes != y->row_bytes || ahead <= x->row_bytes || (y->axes && y->axis[0].stride != ahead)) return false;
         x->axes = 1; /* the first two of several rows */
-        x->stride[0] = ahead;
-        x->n[0] = 1 + (y->axes ? y->n[0] : 1);
+        x->axis[0].stride = ahead;
+        x->axis[0].n = 1 + (y->axes ? y->axis[0].n : 1);
         close_rows(x);
         return true;
     }
-    if (ahead < 0 || (y->axes && y->stride[0] != x->stride[0])) return false;
-    const int64_t row = ahead / x->stride[0], column = ahead % x->stride[0], y_rows = y->axes ? y->n[0] : 1;
-    if (row + y_rows <= x->n[0] && column + y->row_bytes <= x->row_bytes) return true;
-    if (column == 0 && row <= x->n[0] && y->row_bytes == x->row_bytes) {
-        x->n[0] = row + y_rows; /* more rows */
-    } else if (row == 0 && column == x->row_bytes && y_rows == x->n[0] && x->row_bytes + y->row_bytes <= x->stride[0]) {
+    if (ahead < 0 || (y->axes && y->axis[0].stride != x->axis[0].stride)) return false;
+    const int64_t row = ahead / x->axis[0].stride, column = ahead % x->axis[0].stride, y_rows = y->axes ? y->axis[0].n : 1;
+    if (row + y_rows <= x->axis[0].n && column + y->row_bytes <= x->row_bytes) return true;
+    if (column == 0 && row <= x->axis[0].n && y->row_bytes == x->row_bytes) {
+        x->axis[0].n = row + y_rows; /* more rows */
+    } else if (row == 0 && column == x->row_bytes && y_rows == x->axis[0].n && x->row_bytes + y->row_bytes <= x->axis[0].stride) {
         x->row_bytes += y->row_bytes; /* longer rows */
     } else {
         return false;
@@ -167,8 +161,8 @@ bool footprint_absorb(footprint *x, const footprint *y) {
 
 static bool each_row(const footprint *f, int axes, int64_t start, bool (*row)(void *, int64_t, int64_t), void *data) {
     if (axes == 0) return row(data, start, f->row_bytes);
-    for (int64_t i = 0; i < f->n[axes - 1]; i++) {
-        if (!each_row(f, axes - 1, start + i * f->stride[axes - 1], row, data)) return false;
+    for (int64_t i = 0; i < f->axis[axes - 1].n; i++) {
+        if (!each_row(f, axes - 1, start + i * f->axis[axes - 1].stride, row, data)) return false;
     }
     return true;
 }

@@ -76,6 +76,7 @@ bool slot_write(const slot_place *at, const footprint *f, bool whole) {
         }
         if (had_map) memset(s->map, 0, count);
         s->state = SLOT_PARTLY;
+        s->looks = 0;
     }
     map_walk w = walk_of(at);
     footprint_rows(f, mark_row, &w);
@@ -107,7 +108,10 @@ bool slot_is_written(const slot_place *at, const footprint *f, bool whole, int64
     map_walk w = walk_of(at);
     footprint_rows(f, look_at_row, &w);
     if (w.from < 0) {
-        if (whole) s->state = SLOT_WRITTEN;
+        /* now and then a look at the whole map: slots that were filled part by part need none any more */
+        const bool look = (s->looks & (s->looks + 1)) == 0;
+        s->looks++;
+        if (whole || (look && !memchr(s->map, 0, (size_t)elements_of(at->buffer)))) s->state = SLOT_WRITTEN;
         return true;
     }
     *from = w.from;

@@ -9,7 +9,8 @@ enum { SLOT_WRITTEN, SLOT_UNTOUCHED, SLOT_PARTLY };
 typedef struct {
     uint16_t state;
     uint16_t in_flight; /* L1: transfers of its thread that are not complete and touch it */
-    uint8_t *map;       /* a byte for each element: whether it was written; valid while SLOT_PARTLY */
+    uint32_t looks;     /* while SLOT_PARTLY: how often parts of it were found written */
+    uint8_t *map;       /* then a byte for each element: whether it was written */
 } slot;
 
 /* Where the slots of each buffer begin, for the slots of one memory. */

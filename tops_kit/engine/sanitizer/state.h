@@ -7,11 +7,16 @@
 
 /* One side of a transfer: the view it reads or writes, in a region that somebody writes (else REGION_NONE). */
 typedef struct {
-    footprint where;
+    int32_t slot;
     int16_t object;
     uint8_t space;
-    int32_t slot;
+    footprint where;
 } transfer_side;
+
+static inline void transfer_side_copy(transfer_side *to, const transfer_side *from) {
+    memcpy(to, from, offsetof(transfer_side, where));
+    footprint_copy(&to->where, &from->where);
+}
 
 /* A transfer that was issued and is not known to be complete. */
 typedef struct {
@@ -53,8 +58,6 @@ struct sanitizer {
 };
 
 static inline struct sanitizer *run_of(const thread *self) { return self->sanitizer->block->run; }
-static inline lifetime block_life(const thread *self) { return (lifetime){self->epoch + self->grid_epoch, self->epoch + self->grid_epoch}; }
-static inline lifetime grid_life(const thread *self) { return (lifetime){self->grid_epoch, self->grid_epoch}; }
 
 /* Where `view` lies. False: nothing of it exists, or (L3) nothing ever writes there. */
 bool place_of(const thread *self, const tile *view, footprint *where);
@@ -74,6 +77,8 @@ typedef struct {
     int channel;
 } user; /* who is about to use memory */
 void flights_check(thread *self, const user *u);
+/* One more, to be filled in and then begun; NULL: no memory. */
+flight *flights_new(thread *self);
 void flights_begin(thread *self, const flight *f);
 void flights_complete(thread *self, uint32_t event);
 void flights_complete_all(thread *self);
