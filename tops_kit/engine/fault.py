@@ -195,6 +195,8 @@ def _what(kind: FaultKind, name: str, detail: dict[str, object]) -> str:
                 f"threads of the block do not meet: {detail['at_barrier']} wait at a barrier, "
                 f"{detail['at_grid_barrier']} at a grid barrier, {detail['ended']} have ended"
             )
+        case "memory":
+            return f"{kind.text} (events of a timed launch may take 2 GB)"
         case _:
             return kind.text
 

@@ -6,6 +6,7 @@
 #include "memory.h"
 #include "timing.h"
 
+enum { TRACE_LIMIT_BYTES = 0x7FFFFFFF }; /* of all events of a launch */
 enum { SIGNALS_NS = 50000000 }; /* between looks at signals */
 
 struct sanitizer;
@@ -31,6 +32,7 @@ typedef struct launch {
     /* while it runs */
     event_log *traces;     /* timed: one a thread; the engine's */
     _Atomic int stop;      /* a fault that ends everything: FAULT_STOPPED, FAULT_TIMEOUT, FAULT_MEMORY */
+    _Atomic int64_t traced_bytes;
     _Atomic int32_t limit; /* units from here on are not wanted: an earlier one has a fault */
     int64_t next_signals_ns;
     /* results */

@@ -274,14 +274,12 @@ static void gather(launch *l, worker *w, int32_t count) {
         for (int32_t pc = 0; l->counts && pc < l->kernel->count + 2; pc++) l->counts[pc] += w[k].counts[pc];
     }
     prints_sort(&l->prints, l->fault.kind && l->fault.thread >= 0 ? &l->fault : NULL);
-    for (int64_t t = 0; l->traces && t < (int64_t)l->blocks * l->block_threads; t++) {
-        if (l->traces[t].failed && !l->fault.kind) l->fault.kind = FAULT_MEMORY;
-    }
 }
 
 static void start(launch *l) {
     atomic_store(&l->stop, 0);
     atomic_store(&l->limit, INT32_MAX);
+    atomic_store(&l->traced_bytes, 0);
     for (int64_t t = 0; l->traces && t < (int64_t)l->blocks * l->block_threads; t++) {
         l->traces[t].count = 0;
         l->traces[t].failed = false;

@@ -6,19 +6,29 @@
 
 static int64_t bytes_of(const tile *view) { return view ? view_elements(view) * tk_size[view->dtype] : 0; }
 
+/* Room for more events. Beyond the limit, or without memory, the launch ends (at its next poll, or when it has run). */
+static bool grow(thread *self, event_log *log) {
+    launch *const l = self->launch;
+    const int64_t capacity = log->capacity ? 2 * log->capacity : 256;
+    const int64_t more = (capacity - log->capacity) * (int64_t)sizeof(tevent);
+    tevent *grown = NULL;
+    if (!log->failed && atomic_fetch_add(&l->traced_bytes, more) + more <= TRACE_LIMIT_BYTES) {
+        grown = realloc(log->item, (size_t)capacity * sizeof *grown);
+    }
+    if (!grown) {
+        log->failed = true;
+        atomic_store(&l->stop, FAULT_MEMORY);
+        return false;
+    }
+    log->item = grown;
+    log->capacity = capacity;
+    return true;
+}
+
 /* The next event, with what all have in common; NULL when there is no memory. */
 static tevent *append(thread *self, int32_t pc, int64_t cycles, int unit) {
     event_log *const log = self->trace;
-    if (log->count + 1 >= log->capacity) {
-        const int64_t capacity = log->capacity ? 2 * log->capacity : 256;
-        tevent *const grown = log->failed ? NULL : realloc(log->item, (size_t)capacity * sizeof *grown);
-        if (!grown) {
-            log->failed = true;
-            return NULL;
-        }
-        log->item = grown;
-        log->capacity = capacity;
-    }
+    if (log->count + 1 >= log->capacity && !grow(self, log)) return NULL;
     while (cycles > UINT32_MAX) { /* more than the field holds: a wait for nothing takes a part */
         cycles -= UINT32_MAX;
         tevent *const filler = append(self, pc, UINT32_MAX, EV_WAIT);
