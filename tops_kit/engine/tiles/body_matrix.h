@@ -246,16 +246,3 @@ static void product(int dtype, int64_t m, int64_t n, int64_t k, void *c, int64_t
     default: product_u8(m, n, k, c, ldc, a, b, zero);
     }
 }
-
-/* d (columns, rows) = a transposed, elements of 4 bytes. */
-static void transpose4(uint8_t *d, int64_t ldd, const uint8_t *a, int64_t lda, int64_t rows, int64_t columns) {
-    int64_t i = 0;
-    for (; i + BLOCK <= rows; i += BLOCK) {
-        int64_t j = 0;
-        for (; j + BLOCK <= columns; j += BLOCK) transpose_block(d + j * ldd + 4 * i, ldd, a + i * lda + 4 * j, lda);
-        for (; j < columns; j++)
-            for (int64_t r = i; r < i + BLOCK; r++) memcpy(d + j * ldd + 4 * r, a + r * lda + 4 * j, 4);
-    }
-    for (; i < rows; i++)
-        for (int64_t j = 0; j < columns; j++) memcpy(d + j * ldd + 4 * i, a + i * lda + 4 * j, 4);
-}

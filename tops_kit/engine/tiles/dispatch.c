@@ -58,7 +58,10 @@ uint32_t tk_fp_begin(void) {
     _mm_setcsr(0x1F80);
     return saved;
 }
-void tk_fp_end(uint32_t saved) { _mm_setcsr(saved); }
+void tk_fp_end(uint32_t saved) {
+    _mm_sfence(); /* what was streamed past the caches */
+    _mm_setcsr(saved);
+}
 #elif defined(__aarch64__)
 uint32_t tk_fp_begin(void) {
     uint64_t saved, plain = 0;

@@ -16,9 +16,24 @@ static void fill_row(uint8_t *p, int64_t stride, int64_t n, int size, uint32_t b
     }
 }
 
-static void copy_row(uint8_t *d, int64_t sd, const uint8_t *a, int64_t sa, int64_t n, int size) {
+/* Dense bytes: to or from which kind of memory. */
+enum { BYTES_IN, BYTES_OUT, BYTES_STREAMED };
+enum { SHORT = 256 }; /* bytes: not worth a call of ours */
+
+static inline int bytes_way(const tile *d) {
+    if (d->space != SPACE_L3) return BYTES_IN;
+    return d->slot & TK_STREAMS ? BYTES_STREAMED : BYTES_OUT;
+}
+
+static inline void copy_dense(uint8_t *d, const uint8_t *a, int64_t bytes, int way) {
+    if (way == BYTES_OUT || bytes < SHORT) memcpy(d, a, (size_t)bytes);
+    else if (way == BYTES_IN) tk_kernels->copy(d, a, bytes);
+    else tk_kernels->stream(d, a, bytes);
+}
+
+static void copy_row(uint8_t *d, int64_t sd, const uint8_t *a, int64_t sa, int64_t n, int size, int way) {
     if (sd == size && sa == size) {
-        memcpy(d, a, (size_t)(n * size));
+        copy_dense(d, a, n * size, way);
     } else if (sa == 0) {
         uint32_t bits = 0;
         memcpy(&bits, a, (size_t)size);
@@ -43,13 +58,20 @@ static void transpose(uint8_t *d, int64_t ldd, const uint8_t *a, int64_t lda, in
             const uint8_t *from = a + i * lda + j * size;
             if (size == 4) tk_kernels->transpose4(to, ldd, from, lda, high, wide);
             else
-                for (int64_t q = 0; q < wide; q++) copy_row(to + q * ldd, size, from + q * size, lda, high, size);
+                for (int64_t q = 0; q < wide; q++) copy_row(to + q * ldd, size, from + q * size, lda, high, size, BYTES_OUT);
         }
     }
 }
 
+/* Rows of a matrix lie far apart: the processor does not foresee the next one by itself. Any address will do. */
+enum { AHEAD = 3, LINE = 64, MANY_LINES = 64 };
+static inline void prefetch(const uint8_t *p, int64_t bytes) {
+    if (bytes > MANY_LINES * LINE) bytes = MANY_LINES * LINE;
+    for (int64_t i = 0; i < bytes; i += LINE) __builtin_prefetch(p + i);
+}
+
 /* Row by row, or, where d is dense along one axis and a along another, by transposition of those two. */
-static void copy_walk(const walk *w, int size) {
+static void copy_walk(const walk *w, int size, int way) {
     int64_t index[MAX_AXES] = {0};
     uint8_t *p[WALK_VIEWS];
     walk rest = *w;
@@ -61,8 +83,10 @@ static void copy_walk(const walk *w, int size) {
         if (w->stride[1][axis] == size) of_a = axis;
     }
     if (w->axes < 2 || of_d < 0 || of_a < 0 || of_d == of_a) {
+        int64_t ahead = w->axes > 1 && w->stride[1][last] == size ? AHEAD * w->stride[1][last - 1] : 0;
         for (int64_t row = 0; row < w->rows; row++) {
-            copy_row(p[0], w->stride[0][last], p[1], w->stride[1][last], w->n[last], size);
+            if (ahead) prefetch(p[1] + ahead, w->n[last] * size);
+            copy_row(p[0], w->stride[0][last], p[1], w->stride[1][last], w->n[last], size, way);
             walk_next(w, index, p);
         }
         return;
@@ -134,43 +158,48 @@ static tile expanded(const tile *d, const tile *a, const int *with) {
     return e;
 }
 
-static int copy_expanded(const tile *d, const tile *e) {
+/* d = a where they collide: through memory of its own. */
+static __attribute__((noinline)) int copy_through(const tile *d, const tile *a) {
     walk w;
-    uint8_t *dense = NULL;
-    if (views_collide(d, e, 1)) { /* through memory of its own */
-        int size = tk_size[d->dtype];
-        int64_t bytes = size;
-        tile copy = *d;
-        for (int axis = d->rank - 1; axis >= 0; axis--) {
-            copy.stride[axis] = bytes;
-            bytes *= copy.n[axis];
-        }
-        copy.p = dense = malloc((size_t)bytes);
-        if (!dense) return FAULT_MEMORY;
-        walk_make(&w, 2, (const tile *const[]){&copy, e});
-        copy_walk(&w, size);
-        walk_make(&w, 2, (const tile *const[]){d, &copy});
-    } else {
-        walk_make(&w, 2, (const tile *const[]){d, e});
+    int size = tk_size[d->dtype];
+    int64_t bytes = size;
+    tile copy = *d;
+    for (int axis = d->rank - 1; axis >= 0; axis--) {
+        copy.stride[axis] = bytes;
+        bytes *= copy.n[axis];
     }
-    copy_walk(&w, tk_size[d->dtype]);
-    free(dense);
+    copy.p = malloc((size_t)bytes);
+    if (!copy.p) return FAULT_MEMORY;
+    walk_make(&w, 2, (const tile *const[]){&copy, a});
+    copy_walk(&w, size, BYTES_OUT);
+    walk_make(&w, 2, (const tile *const[]){d, &copy});
+    copy_walk(&w, size, BYTES_OUT);
+    free(copy.p);
+    return FAULT_NONE;
+}
+
+/* d = a, which broadcasts as numpy does; else FAULT_SHAPE. */
+static int copy_broadcast(const tile *d, const tile *a) {
+    walk w;
+    if (walk_make(&w, 2, (const tile *const[]){d, a})) return FAULT_SHAPE;
+    if (views_collide(d, a, 1)) return copy_through(d, a);
+    copy_walk(&w, tk_size[d->dtype], bytes_way(d));
     return FAULT_NONE;
 }
 
 /* What the checks of all transfers begin with; `reaches`: which of the two may reach outside (1: d, 2: a). */
-static int check_transfer(const tile *d, const tile *a, int reaches, int *with) {
+static inline int check_transfer(const tile *d, const tile *a, int reaches) {
     if (d->space == SPACE_NONE || a->space == SPACE_NONE) return FAULT_SPACE;
     if ((!d->inside && !(reaches & 1)) || (!a->inside && !(reaches & 2))) return FAULT_BOUNDS;
-    if (d->dtype != a->dtype) return FAULT_TYPE;
-    return pair_axes(d, a, with);
+    return d->dtype != a->dtype ? FAULT_TYPE : FAULT_NONE;
 }
 
 int tk_dma_copy(const tile *d, const tile *a) {
-    int with[MAX_AXES], fault = check_transfer(d, a, 0, with);
-    if (fault) return fault;
+    int with[MAX_AXES], fault = check_transfer(d, a, 0);
+    if (fault || (fault = copy_broadcast(d, a)) != FAULT_SHAPE) return fault;
+    if (pair_axes(d, a, with)) return FAULT_SHAPE;
     tile e = expanded(d, a, with);
-    return copy_expanded(d, &e);
+    return copy_broadcast(d, &e);
 }
 
 static void fill(const tile *d, uint32_t bits) {
@@ -210,8 +239,8 @@ static void existing(const tile *t, int axis, int32_t *low, int32_t *high) {
 }
 
 int tk_dma_pad(const tile *d, const tile *a, reg value) {
-    int with[MAX_AXES], fault = check_transfer(d, a, 2, with);
-    if (fault) return fault;
+    int with[MAX_AXES], fault = check_transfer(d, a, 2);
+    if (fault || (fault = pair_axes(d, a, with))) return fault;
     uint32_t bits = 0;
     tk_store(&bits, d->dtype, value);
     tile slab[2 * MAX_AXES], to = *d, from = expanded(d, a, with);
@@ -233,20 +262,22 @@ int tk_dma_pad(const tile *d, const tile *a, reg value) {
         cut(&to, axis, low, high);
         cut(&from, axis, low, high);
     }
-    source_copy copies[1] = {{.memory = NULL}};
-    const tile *source = &from;
+    source_copies copies = {.count = 0};
+    const tile *views[] = {NULL, &from};
     from.inside = 1;
-    for (int i = 0; i < slabs && !copies[0].memory; i++) /* filling must not spoil what is still to be read */
-        if (views_collide(&slab[i], &from, 0) && (fault = source_make(&slab[i], &source, 0, copies))) return fault;
+    for (int i = 0; i < slabs && copies.count == 0; i++) { /* filling must not spoil what is still to be read */
+        views[0] = &slab[i];
+        if ((fault = sources_apart(&copies, 2, views, 0))) return fault;
+    }
     for (int i = 0; i < slabs; i++) fill(&slab[i], bits);
-    fault = copy_expanded(&to, source);
-    source_free(copies, 1);
+    fault = copy_broadcast(&to, views[1]);
+    sources_free(&copies);
     return fault;
 }
 
 int tk_dma_clip(const tile *d, const tile *a) {
-    int with[MAX_AXES], fault = check_transfer(d, a, 1, with);
-    if (fault) return fault;
+    int with[MAX_AXES], fault = check_transfer(d, a, 1);
+    if (fault || (fault = pair_axes(d, a, with))) return fault;
     tile to = *d, from = expanded(d, a, with);
     for (int axis = 0; axis < d->rank; axis++) {
         int32_t low, high;
@@ -255,21 +286,21 @@ int tk_dma_clip(const tile *d, const tile *a) {
         cut(&from, axis, low, high);
     }
     to.inside = 1;
-    return copy_expanded(&to, &from);
+    return copy_broadcast(&to, &from);
 }
 
 int tk_atomic_add(const tile *d, const tile *a) {
-    int with[MAX_AXES], ints = !tk_is_float(d->dtype), fault = check_transfer(d, a, 0, with);
+    int with[MAX_AXES], ints = !tk_is_float(d->dtype), fault = check_transfer(d, a, 0);
     if (a->space != SPACE_L1) return FAULT_SPACE;
-    if (fault) return fault;
+    if (fault || (fault = pair_axes(d, a, with))) return fault;
     tile e = expanded(d, a, with);
-    const tile *source = &e;
-    source_copy copies[1];
-    if ((fault = source_make(d, &source, 1, copies))) return fault;
+    const tile *views[] = {d, &e};
+    source_copies copies;
+    if ((fault = sources_apart(&copies, 2, views, 1))) return fault;
     walk w;
     int64_t index[MAX_AXES] = {0};
     uint8_t *p[WALK_VIEWS];
-    walk_make(&w, 2, (const tile *const[]){d, source});
+    walk_make(&w, 2, views);
     memcpy(p, w.p, sizeof p);
     int last = w.axes - 1;
     int64_t n = w.n[last], sd = w.stride[0][last], sa = w.stride[1][last];
@@ -284,6 +315,6 @@ int tk_atomic_add(const tile *d, const tile *a) {
         }
         walk_next(&w, index, p);
     }
-    source_free(copies, 1);
+    sources_free(&copies);
     return FAULT_NONE;
 }

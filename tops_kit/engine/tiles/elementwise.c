@@ -31,6 +31,12 @@ static int has_zero(const tile *t) {
     return 0;
 }
 
+/* Colliding sources copied; then the walk is made anew. */
+static int walk_apart(walk *w, source_copies *copies, int views, const tile **t) {
+    int fault = sources_apart(copies, views, t, 1);
+    return fault || copies->count == 0 ? fault : walk_make(w, views, t);
+}
+
 static void call_binary(const void *context, void *d, const void *const *a, int64_t n, int single) {
     ((binary_row *const *)context)[single](d, a[1], a[2], n);
 }
@@ -38,21 +44,17 @@ static void call_binary(const void *context, void *d, const void *const *a, int6
 /* d = a op b; a and b have one type, or are scalars already of its 32-bit type. `kernels` of the operation, by form. */
 static int run_pair(binary_row *const *kernels, int compare, tile *d, const tile *a, const tile *b, int may_divide_by_zero) {
     walk w;
-    source_copy copies[2] = {{.memory = NULL}, {.memory = NULL}};
-    int fault = walk_make(&w, 3, (const tile *const[]){d, a, b});
+    source_copies copies;
+    const tile *views[] = {d, a, b};
+    int fault = walk_make(&w, 3, views);
     if (fault) return fault;
     if (may_divide_by_zero && w.rows && has_zero(b)) return FAULT_DIVIDE;
-    if (views_collide(d, a, 1) || views_collide(d, b, 1)) {
-        if (!(fault = source_make(d, &a, 1, &copies[0])) && !(fault = source_make(d, &b, 1, &copies[1])))
-            fault = walk_make(&w, 3, (const tile *const[]){d, a, b});
-    }
-    if (!fault) {
-        const uint8_t dtype[] = {d->dtype, a->dtype, b->dtype};
-        if (compare) each_row(&w, dtype, 2, ROW_A | ROW_B | ROW_ONE, RAW_D, call_binary, kernels);
-        else each_row(&w, dtype, 2, ROW_A | ROW_B | ROW_ONE, 0, call_binary, kernels);
-    }
-    source_free(copies, 2);
-    return fault;
+    if ((fault = walk_apart(&w, &copies, 3, views))) return fault;
+    const uint8_t dtype[] = {d->dtype, a->dtype, b->dtype};
+    if (compare) each_row(&w, dtype, 2, ROW_A | ROW_B | ROW_ONE, RAW_D, call_binary, kernels);
+    else each_row(&w, dtype, 2, ROW_A | ROW_B | ROW_ONE, 0, call_binary, kernels);
+    sources_free(&copies);
+    return FAULT_NONE;
 }
 
 static int binary(int op, tile *d, const tile *a, const tile *b, int dtype) {
@@ -136,19 +138,17 @@ static void call_convert(const void *context, void *d, const void *const *a, int
 }
 
 /* One source, which may not be of d's type. */
-static int run_one(tile *d, const tile *a, row_call *call, const void *context, int converts) {
+static int run_one(tile *d, const tile *a, const void *context, int converts) {
     walk w;
-    source_copy copies[1] = {{.memory = NULL}};
-    int fault = walk_make(&w, 2, (const tile *const[]){d, a});
-    if (fault) return fault;
-    if (!(fault = source_make(d, &a, 1, copies))) fault = walk_make(&w, 2, (const tile *const[]){d, a});
-    if (!fault) {
-        const uint8_t dtype[] = {d->dtype, a->dtype};
-        if (converts) each_row(&w, dtype, 1, 0, 0, call_convert, context);
-        else each_row(&w, dtype, 1, 0, 0, call, context);
-    }
-    source_free(copies, 1);
-    return fault;
+    source_copies copies;
+    const tile *views[] = {d, a};
+    int fault = walk_make(&w, 2, views);
+    if (fault || (fault = walk_apart(&w, &copies, 2, views))) return fault;
+    const uint8_t dtype[] = {d->dtype, a->dtype};
+    if (converts) each_row(&w, dtype, 1, 0, 0, call_convert, context);
+    else each_row(&w, dtype, 1, 0, 0, call_unary, context);
+    sources_free(&copies);
+    return FAULT_NONE;
 }
 
 int tk_unary(int op, tile *d, const tile *a) {
@@ -157,7 +157,7 @@ int tk_unary(int op, tile *d, const tile *a) {
     if (op == TK_NOT && a->dtype == DT_BOOL) return tk_binary_s(TK_XOR, d, a, (reg){.i = 1});
     unary_row *kernel = tk_kernels->unary[!is_float(a)][op - TK_NEG];
     if (d->dtype != a->dtype || !kernel) return FAULT_TYPE;
-    return run_one(d, a, call_unary, &kernel, 0);
+    return run_one(d, a, &kernel, 0);
 }
 
 int tk_copy(tile *d, const tile *a) {
@@ -172,7 +172,7 @@ int tk_copy(tile *d, const tile *a) {
     if (d->dtype == DT_I8) c.low = INT8_MIN, c.high = INT8_MAX;
     if (d->dtype == DT_I16) c.low = INT16_MIN, c.high = INT16_MAX;
     if (d->dtype == DT_U8) c.low = 0, c.high = UINT8_MAX;
-    return run_one(d, a, NULL, &c, 1);
+    return run_one(d, a, &c, 1);
 }
 
 static void call_fma(const void *context, void *d, const void *const *a, int64_t n, int single) {
@@ -181,20 +181,16 @@ static void call_fma(const void *context, void *d, const void *const *a, int64_t
 
 int tk_fma(tile *d, const tile *a, const tile *b, const tile *c) {
     walk w;
-    source_copy copies[3] = {{.memory = NULL}, {.memory = NULL}, {.memory = NULL}};
-    int ints = !is_float(a), fault = check_l1(4, (const tile *const[]){d, a, b, c});
+    source_copies copies;
+    const tile *views[] = {d, a, b, c};
+    int ints = !is_float(a), fault = check_l1(4, views);
     if (fault) return fault;
     if (a->dtype != b->dtype || a->dtype != c->dtype || a->dtype != d->dtype) return FAULT_TYPE;
-    if ((fault = walk_make(&w, 4, (const tile *const[]){d, a, b, c}))) return fault;
-    if (!(fault = source_make(d, &a, 1, &copies[0])) && !(fault = source_make(d, &b, 1, &copies[1])) &&
-        !(fault = source_make(d, &c, 1, &copies[2])))
-        fault = walk_make(&w, 4, (const tile *const[]){d, a, b, c});
-    if (!fault) {
-        const uint8_t dtype[] = {d->dtype, a->dtype, b->dtype, c->dtype};
-        each_row(&w, dtype, 3, ROW_A | ROW_B | ROW_C, 0, call_fma, &ints);
-    }
-    source_free(copies, 3);
-    return fault;
+    if ((fault = walk_make(&w, 4, views)) || (fault = walk_apart(&w, &copies, 4, views))) return fault;
+    const uint8_t dtype[] = {d->dtype, a->dtype, b->dtype, c->dtype};
+    each_row(&w, dtype, 3, ROW_A | ROW_B | ROW_C, 0, call_fma, &ints);
+    sources_free(&copies);
+    return FAULT_NONE;
 }
 
 static void call_select(const void *context, void *d, const void *const *a, int64_t n, int single) {
@@ -204,20 +200,16 @@ static void call_select(const void *context, void *d, const void *const *a, int6
 
 int tk_select(tile *d, const tile *c, const tile *a, const tile *b) {
     walk w;
-    source_copy copies[3] = {{.memory = NULL}, {.memory = NULL}, {.memory = NULL}};
-    int size = tk_size[d->dtype], fault = check_l1(4, (const tile *const[]){d, c, a, b});
+    source_copies copies;
+    const tile *views[] = {d, a, b, c};
+    int size = tk_size[d->dtype], fault = check_l1(4, views);
     if (fault) return fault;
     if (c->dtype != DT_BOOL || a->dtype != b->dtype || a->dtype != d->dtype) return FAULT_TYPE;
-    if ((fault = walk_make(&w, 4, (const tile *const[]){d, a, b, c}))) return fault;
-    if (!(fault = source_make(d, &a, 1, &copies[0])) && !(fault = source_make(d, &b, 1, &copies[1])) &&
-        !(fault = source_make(d, &c, 1, &copies[2])))
-        fault = walk_make(&w, 4, (const tile *const[]){d, a, b, c});
-    if (!fault) {
-        const uint8_t dtype[] = {d->dtype, a->dtype, b->dtype, c->dtype};
-        each_row(&w, dtype, 3, ROW_A | ROW_B, RAW_D | RAW_SOURCES, call_select, &size);
-    }
-    source_free(copies, 3);
-    return fault;
+    if ((fault = walk_make(&w, 4, views)) || (fault = walk_apart(&w, &copies, 4, views))) return fault;
+    const uint8_t dtype[] = {d->dtype, a->dtype, b->dtype, c->dtype};
+    each_row(&w, dtype, 3, ROW_A | ROW_B, RAW_D | RAW_SOURCES, call_select, &size);
+    sources_free(&copies);
+    return FAULT_NONE;
 }
 
 int tk_fill(tile *d, reg a) {

@@ -34,7 +34,7 @@ static void move_element(uint8_t *d, const uint8_t *a, int size) {
 
 int tk_gather(tile *d, const tile *a, const tile *b, int axis) {
     tile exact = *d;
-    source_copy copies[2] = {{.memory = NULL}, {.memory = NULL}};
+    source_copies copies;
     int fault = check_l1(3, (const tile *const[]){d, a, b}), size = tk_size[d->dtype];
     if (fault) return fault;
     if (d->dtype != a->dtype || !is_index(b)) return FAULT_TYPE;
@@ -43,10 +43,9 @@ int tk_gather(tile *d, const tile *a, const tile *b, int axis) {
     if (tile_elements(d) == 0) return FAULT_NONE;
     int rank = a->rank > b->rank ? a->rank : b->rank, own = axis - (rank - a->rank);
     if ((fault = check_indices(b, own < 0 ? 1 : a->n[own]))) return fault;
-    if ((fault = source_make(d, &a, 0, &copies[0])) || (fault = source_make(d, &b, 0, &copies[1]))) {
-        source_free(copies, 2);
-        return fault;
-    }
+    const tile *views[] = {d, a, b};
+    if ((fault = sources_apart(&copies, 3, views, 0))) return fault;
+    a = views[1], b = views[2];
     int64_t step = own < 0 ? 0 : a->stride[own];
     tile base = *a; /* at index 0 of the axis */
     if (own >= 0) base.n[own] = 1;
@@ -66,7 +65,7 @@ int tk_gather(tile *d, const tile *a, const tile *b, int axis) {
         }
         walk_next(&w, index, p);
     }
-    source_free(copies, 2);
+    sources_free(&copies);
     return FAULT_NONE;
 }
 
@@ -94,7 +93,7 @@ static int scatter_extents(tile *over, const tile *d, const tile *b, const tile 
 
 static int scatter(tile *d, const tile *b, const tile *a, int axis, int adds) {
     tile over;
-    source_copy copies[2] = {{.memory = NULL}, {.memory = NULL}};
+    source_copies copies;
     int fault = check_l1(3, (const tile *const[]){d, b, a}), size = tk_size[d->dtype];
     if (fault) return fault;
     if (d->dtype != a->dtype || !is_index(b)) return FAULT_TYPE;
@@ -102,10 +101,9 @@ static int scatter(tile *d, const tile *b, const tile *a, int axis, int adds) {
     if (tile_elements(&over) == 0) return FAULT_NONE;
     int own = axis + d->rank - over.rank, ints = !tk_is_float(d->dtype);
     if ((fault = check_indices(b, d->n[own]))) return fault;
-    if ((fault = source_make(d, &a, 0, &copies[0])) || (fault = source_make(d, &b, 0, &copies[1]))) {
-        source_free(copies, 2);
-        return fault;
-    }
+    const tile *views[] = {d, a, b};
+    if ((fault = sources_apart(&copies, 3, views, 0))) return fault;
+    a = views[1], b = views[2];
     int64_t step = d->stride[own];
     tile base = *d;
     base.n[own] = 1;
@@ -136,7 +134,7 @@ static int scatter(tile *d, const tile *b, const tile *a, int axis, int adds) {
         }
         walk_next(&w, index, p);
     }
-    source_free(copies, 2);
+    sources_free(&copies);
     return FAULT_NONE;
 }
 

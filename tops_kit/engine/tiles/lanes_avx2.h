@@ -20,6 +20,11 @@ static inline vi i_load(const void *p) { return (vi)_mm256_loadu_si256(p); }
 static inline void f_store(void *p, vf v) { _mm256_storeu_ps(p, v); }
 static inline void i_store(void *p, vi v) { _mm256_storeu_si256(p, (__m256i)v); }
 
+typedef __m256i vb;
+static inline vb b_load(const void *p) { return _mm256_loadu_si256(p); }
+static inline void b_store(void *p, vb v) { _mm256_storeu_si256(p, v); }
+static inline void b_stream(void *p, vb v) { _mm256_stream_si256(p, v); }
+
 static inline __m256i m_head(int64_t n) { /* ones in the first n lanes */
     return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }

@@ -20,6 +20,11 @@ static inline vi i_load(const void *p) { return (vi)_mm512_loadu_si512(p); }
 static inline void f_store(void *p, vf v) { _mm512_storeu_ps(p, v); }
 static inline void i_store(void *p, vi v) { _mm512_storeu_si512(p, (__m512i)v); }
 
+typedef __m256i vb;
+static inline vb b_load(const void *p) { return _mm256_loadu_si256(p); }
+static inline void b_store(void *p, vb v) { _mm256_storeu_si256(p, v); }
+static inline void b_stream(void *p, vb v) { _mm256_stream_si256(p, v); }
+
 static inline vm m_head(int64_t n) { return (vm)((1u << n) - 1); }
 static inline vf f_load_n(const void *p, int64_t n) { return _mm512_maskz_loadu_ps(m_head(n), p); }
 static inline vi i_load_n(const void *p, int64_t n) { return (vi)_mm512_maskz_loadu_epi32(m_head(n), p); }

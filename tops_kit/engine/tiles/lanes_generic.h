@@ -31,6 +31,12 @@ static inline vi i_load(const void *p) {
 static inline void f_store(void *p, vf v) { memcpy(p, &v, sizeof v); }
 static inline void i_store(void *p, vi v) { memcpy(p, &v, sizeof v); }
 
+/* Bytes to be copied; b_stream writes past the caches where that can be asked for, to an aligned address. */
+typedef vf vb;
+static inline vb b_load(const void *p) { return f_load(p); }
+static inline void b_store(void *p, vb v) { f_store(p, v); }
+static inline void b_stream(void *p, vb v) { f_store(p, v); }
+
 /* The first n of LANES; the others are 0, and not stored. */
 static inline vf f_load_n(const void *p, int64_t n) {
     vf v = f_set(0);

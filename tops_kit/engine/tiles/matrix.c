@@ -36,7 +36,7 @@ static int through_copy(const tile *d, uint8_t *pd, int dtype, int64_t k, matrix
 
 static int multiply(tile *d, const tile *a, const tile *b, int zero) {
     tile exact = *d;
-    source_copy copies[2] = {{.memory = NULL}, {.memory = NULL}};
+    source_copies copies;
     int fault = check_l1(3, (const tile *const[]){d, a, b});
     if (fault) return fault;
     if (a->dtype != b->dtype || a->dtype == DT_BOOL || d->dtype != (tk_is_float(a->dtype) ? DT_F32 : DT_I32)) return FAULT_TYPE;
@@ -47,7 +47,9 @@ static int multiply(tile *d, const tile *a, const tile *b, int zero) {
     for (int axis = 0; axis < last - 1; axis++) batches *= d->n[axis];
     if (m == 0 || n == 0 || batches == 0) return FAULT_NONE;
     if (k == 0) return zero ? tk_dma_set(d, (reg){.i = 0}) : FAULT_NONE;
-    if (!(fault = source_make(d, &a, 0, &copies[0]))) fault = source_make(d, &b, 0, &copies[1]);
+    const tile *views[] = {d, a, b};
+    if ((fault = sources_apart(&copies, 3, views, 0))) return fault;
+    a = views[1], b = views[2];
     int transposed = n < NARROW && m > n, dense = d->stride[last] == 4 && d->stride[last - 1] % 4 == 0;
     for (int64_t batch = 0; batch < batches && !fault; batch++) {
         uint8_t *pd = d->p + (last >= 2 ? batch * d->stride[last - 2] : 0);
@@ -56,7 +58,7 @@ static int multiply(tile *d, const tile *a, const tile *b, int zero) {
         else if (!dense) fault = through_copy(d, pd, a->dtype, k, left, right, zero, 0);
         else tk_kernels->product(a->dtype, m, n, k, pd, d->stride[last - 1] / 4, left, right, zero);
     }
-    source_free(copies, 2);
+    sources_free(&copies);
     return fault;
 }
 

@@ -176,16 +176,18 @@ static void reduce_all(int op, const tile *d, const tile *a, int axis) {
 
 int tk_reduce(int op, tile *d, const tile *a, int axis) {
     tile exact = *d;
-    source_copy copies[1];
+    source_copies copies;
     int fault = check_l1(2, (const tile *const[]){d, a});
     if (fault) return fault;
     if (d->dtype != reduced_type(op, a->dtype)) return FAULT_TYPE;
     exact.result = 0;
     if (tk_shape_reduce(&exact, a, axis)) return FAULT_SHAPE;
     if (a->n[axis] == 0 && op != TK_SUM && op != TK_ANY && op != TK_ALL) return FAULT_SHAPE;
-    if (!(fault = source_make(d, &a, 0, copies))) reduce_all(op, d, a, axis);
-    source_free(copies, 1);
-    return fault;
+    const tile *views[] = {d, a};
+    if ((fault = sources_apart(&copies, 2, views, 0))) return fault;
+    reduce_all(op, d, views[1], axis);
+    sources_free(&copies);
+    return FAULT_NONE;
 }
 
 static void add_up(reg *sum, int started, const reg *next, reg *out, int64_t n, int ints) {
@@ -200,13 +202,15 @@ static void add_up(reg *sum, int started, const reg *next, reg *out, int64_t n, 
 
 int tk_cumsum(tile *d, const tile *a, int axis) {
     tile exact = *d;
-    source_copy copies[1];
+    source_copies copies;
     int fault = check_l1(2, (const tile *const[]){d, a}), ints = !tk_is_float(a->dtype);
     if (fault) return fault;
     if (d->dtype != a->dtype && d->dtype != (ints ? DT_I32 : DT_F32)) return FAULT_TYPE;
     exact.result = 0;
     if (tk_shape_same(&exact, a) || axis < 0 || axis >= a->rank) return FAULT_SHAPE;
-    if ((fault = source_make(d, &a, 1, copies))) return fault;
+    const tile *views[] = {d, a};
+    if ((fault = sources_apart(&copies, 2, views, 1))) return fault;
+    a = views[1];
     int last = a->rank - 1, more = d->rank - a->rank, across = axis != last;
     int64_t n = a->n[axis], step_a = a->stride[axis], step_d = d->stride[axis + more];
     tile rest_a = without(a, axis, across ? last : -1), rest_d = without(d, axis + more, across ? last + more : -1);
@@ -239,6 +243,6 @@ int tk_cumsum(tile *d, const tile *a, int axis) {
         }
         walk_next(&w, index, p);
     }
-    source_free(copies, 1);
+    sources_free(&copies);
     return FAULT_NONE;
 }

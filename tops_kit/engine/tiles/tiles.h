@@ -62,6 +62,9 @@ int tk_scatter_add(tile *d, const tile *b, const tile *a, int axis);
 int tk_mma(tile *d, const tile *a, const tile *b);
 int tk_matmul(tile *d, const tile *a, const tile *b);
 
+/* In `slot` of a view of L3: the array is so large that it will not be found in a cache, so writes go past it. */
+enum { TK_STREAMS = 1 << 8 };
+
 /* Between any memories. Types are equal; `a` broadcasts to `d`, or both have the same extents but for axes of extent 1. */
 int tk_dma_copy(const tile *d, const tile *a);
 int tk_dma_pad(const tile *d, const tile *a, reg value); /* what of `a` lies outside becomes `value` */
@@ -89,7 +92,8 @@ const char *tk_path(void);
 int tk_use_path(const char *name); /* 0 when this processor, or this build, does not have it; for tests */
 
 /* Floating-point control of this thread: rounds to nearest, keeps denormals, whatever a library has set. tk_fp_begin returns
-   what tk_fp_end puts back; a launch brackets each host thread's work with them. */
+   what tk_fp_end puts back; a launch brackets each host thread's work with them. tk_fp_end also makes other threads see what was
+   streamed. */
 uint32_t tk_fp_begin(void);
 void tk_fp_end(uint32_t saved);
 #endif

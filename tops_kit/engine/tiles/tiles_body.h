@@ -5,6 +5,7 @@
 #include "body_rows.h"
 #include "body_reduce.h"
 #include "body_matrix.h"
+#include "body_copy.h"
 
 const tile_kernels KERNELS = {
     .name = PATH_NAME,
@@ -29,5 +30,7 @@ const tile_kernels KERNELS = {
     .reduce = {{reduce_f_sum, reduce_f_max, reduce_f_min}, {reduce_i_sum, reduce_i_max, reduce_i_min}},
     .find = {find_f, find_i},
     .product = product,
+    .copy = copy_bytes,
+    .stream = stream_bytes,
     .transpose4 = transpose4,
 };

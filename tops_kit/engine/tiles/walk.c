@@ -15,8 +15,8 @@ int64_t tile_elements(const tile *t) {
 }
 
 int walk_over(walk *w, int rank, const int32_t *n, int views, const tile *const *t) {
-    int64_t total = 1;
     w->views = views;
+    w->rows = 1;
     w->axes = 0;
     for (int v = 0; v < views; v++) {
         w->p[v] = t[v]->p;
@@ -31,7 +31,6 @@ int walk_over(walk *w, int rank, const int32_t *n, int views, const tile *const 
             if (extent != n[axis] && extent != 1) return FAULT_SHAPE;
             stride[v] = extent == 1 ? 0 : t[v]->stride[own];
         }
-        total *= n[axis];
         if (n[axis] == 1) continue;
         int merges = w->axes > 0;
         for (int v = 0; v < views && merges; v++) merges = w->stride[v][w->axes - 1] == stride[v] * n[axis];
@@ -44,21 +43,30 @@ int walk_over(walk *w, int rank, const int32_t *n, int views, const tile *const 
         w->n[0] = 1;
         for (int v = 0; v < views; v++) w->stride[v][0] = tk_size[t[v]->dtype];
     }
-    w->rows = total ? total / w->n[w->axes - 1] : 0;
+    for (int axis = 0; axis < w->axes - 1; axis++) w->rows *= w->n[axis];
+    if (w->n[w->axes - 1] == 0) w->rows = 0;
     return FAULT_NONE;
 }
 
 int walk_make(walk *w, int views, const tile *const *t) { return walk_over(w, t[0]->rank, t[0]->n, views, t); }
 
-static void extent_bytes(const tile *t, uintptr_t *low, uintptr_t *high) {
-    *low = *high = (uintptr_t)t->p;
+/* The addresses [low, high) between the first and the last byte of a view; low is high when it has no element. */
+typedef struct {
+    uintptr_t low, high;
+} byte_range;
+
+static inline byte_range bytes_of(const tile *t) {
+    byte_range r = {(uintptr_t)t->p, (uintptr_t)t->p + tk_size[t->dtype]};
     for (int axis = 0; axis < t->rank; axis++) {
         int64_t reach = (t->n[axis] - 1) * t->stride[axis];
-        if (reach < 0) *low += (uintptr_t)reach;
-        else *high += (uintptr_t)reach;
+        if (t->n[axis] == 0) return (byte_range){0, 0};
+        if (reach < 0) r.low += (uintptr_t)reach;
+        else r.high += (uintptr_t)reach;
     }
-    *high += tk_size[t->dtype];
+    return r;
 }
+
+static inline int bytes_apart(byte_range d, byte_range a) { return d.high <= a.low || a.high <= d.low; }
 
 /* Views with the same strides but for the innermost run of bytes: side by side when the runs lie apart within the outer stride. */
 static int side_by_side(const tile *d, const tile *a) {
@@ -76,15 +84,7 @@ static int side_by_side(const tile *d, const tile *a) {
     return apart >= width_d && apart + width_a <= outer;
 }
 
-int views_collide(const tile *d, const tile *a, int same_is_fine) {
-    uintptr_t low_d, high_d, low_a, high_a;
-    for (int axis = 0; axis < d->rank; axis++)
-        if (d->n[axis] == 0) return 0;
-    for (int axis = 0; axis < a->rank; axis++)
-        if (a->n[axis] == 0) return 0;
-    extent_bytes(d, &low_d, &high_d);
-    extent_bytes(a, &low_a, &high_a);
-    if (high_d <= low_a || high_a <= low_d) return 0;
+static int elements_collide(const tile *d, const tile *a, int same_is_fine) {
     if (same_is_fine && d->p == a->p && tk_size[d->dtype] == tk_size[a->dtype]) {
         int axis_d = d->rank - 1, axis_a = a->rank - 1;
         for (; axis_d >= 0 && axis_a >= 0; axis_d--, axis_a--) {
@@ -99,19 +99,35 @@ int views_collide(const tile *d, const tile *a, int same_is_fine) {
     return !side_by_side(d, a);
 }
 
-int source_make(const tile *d, const tile **a, int same_is_fine, source_copy *storage) {
-    storage->memory = NULL;
-    if (!views_collide(d, *a, same_is_fine)) return FAULT_NONE;
-    int64_t size = tk_size[(*a)->dtype], bytes = size;
-    storage->copy = **a;
-    for (int axis = storage->copy.rank - 1; axis >= 0; axis--) {
-        storage->copy.stride[axis] = bytes;
-        bytes *= storage->copy.n[axis];
+int views_collide(const tile *d, const tile *a, int same_is_fine) {
+    return !bytes_apart(bytes_of(d), bytes_of(a)) && elements_collide(d, a, same_is_fine);
+}
+
+static int copy_source(source_copies *s, const tile **a) {
+    tile *view = &s->view[s->count];
+    int64_t bytes = tk_size[(*a)->dtype];
+    *view = **a;
+    for (int axis = view->rank - 1; axis >= 0; axis--) {
+        view->stride[axis] = bytes;
+        bytes *= view->n[axis];
     }
-    storage->memory = malloc((size_t)bytes);
-    if (!storage->memory) return FAULT_MEMORY;
-    storage->copy.p = storage->memory;
-    int fault = tk_dma_copy(&storage->copy, *a);
-    *a = &storage->copy;
+    view->p = s->memory[s->count] = malloc((size_t)bytes);
+    if (!view->p) return FAULT_MEMORY;
+    s->count++;
+    int fault = tk_dma_copy(view, *a);
+    *a = view;
     return fault;
+}
+
+int sources_apart(source_copies *s, int views, const tile **t, int same_is_fine) {
+    byte_range written = bytes_of(t[0]);
+    s->count = 0;
+    for (int v = 1; v < views; v++) {
+        if (bytes_apart(written, bytes_of(t[v])) || !elements_collide(t[0], t[v], same_is_fine)) continue;
+        int fault = copy_source(s, &t[v]);
+        if (!fault) continue;
+        sources_free(s);
+        return fault;
+    }
+    return FAULT_NONE;
 }

@@ -3,6 +3,7 @@
 #ifndef TOPS_TILES_WALK_H
 #define TOPS_TILES_WALK_H
 #include "kernels.h"
+#include <stdlib.h>
 
 enum { WALK_VIEWS = 4 };
 
@@ -36,20 +37,17 @@ int check_l1(int views, const tile *const *t);
 /* Whether two views may share bytes. Views of the very same elements in the same places do not count when `same_is_fine`. */
 int views_collide(const tile *d, const tile *a, int same_is_fine);
 
-/* Sources that collide with the destination are copied first. `storage` holds what source_free gives back. */
+/* Copies of sources that collide with the destination. */
 typedef struct {
-    tile copy;
-    void *memory;
-} source_copy;
-/* 0 or FAULT_MEMORY; *a becomes the copy when one is needed. */
-int source_make(const tile *d, const tile **a, int same_is_fine, source_copy *storage);
-static inline void source_free(source_copy *storage, int count);
+    int count;
+    tile view[WALK_VIEWS - 1];
+    void *memory[WALK_VIEWS - 1];
+} source_copies;
+/* Sources t[1], t[2], ... that collide with t[0] are replaced by copies, which sources_free gives back. 0 or FAULT_MEMORY. */
+int sources_apart(source_copies *s, int views, const tile **t, int same_is_fine);
+static inline void sources_free(source_copies *s) {
+    while (s->count > 0) free(s->memory[--s->count]);
+}
 
 int64_t tile_elements(const tile *t);
-
-#include <stdlib.h>
-static inline void source_free(source_copy *storage, int count) {
-    for (int i = 0; i < count; i++)
-        if (storage[i].memory) free(storage[i].memory);
-}
 #endif
