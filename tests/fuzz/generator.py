@@ -17,6 +17,10 @@ from tops_kit.isa.dtypes import F32, I32, U8
 from tops_kit.isa.program import Program
 from tops_kit.isa.table import OPCODES
 
+_GRIDS = (
+    ((1, 1, 1), (1, 1, 1)), ((1, 1, 1), (1, 1, 1)), ((1, 1, 1), (3, 1, 1)), ((2, 1, 1), (2, 1, 1)),
+    ((3, 1, 1), (1, 1, 1)), ((2, 1, 2), (1, 2, 1)), ((1, 1, 1), (2, 2, 1)),
+)  # fmt: skip
 MAX_DUMPED_BYTES = 1 << 16
 
 
@@ -46,12 +50,7 @@ class Case:
 def generate(seed: int) -> Case:
     """The program of a seed: the same each time."""
     rng = random.Random(seed)
-    grid, block = rng.choice(
-        (
-            ((1, 1, 1), (1, 1, 1)), ((1, 1, 1), (1, 1, 1)), ((1, 1, 1), (3, 1, 1)), ((2, 1, 1), (2, 1, 1)),
-            ((3, 1, 1), (1, 1, 1)), ((2, 1, 2), (1, 2, 1)), ((1, 1, 1), (2, 2, 1)),
-        )
-    )  # fmt: skip
+    grid, block = rng.choice(_GRIDS) if rng.random() < 0.97 else ((4, 1, 1), (6, 1, 1))
     threads = prod(grid) * prod(block)
     state = State(rng, Assembler(f"fuzz{seed}"), threads, Traits.choose(rng))
     _begin(state)

@@ -115,6 +115,9 @@ def end(state: State, dtype: DType, extents: tuple[int, ...], *, stored: bool) -
 def transfer(state: State) -> None:
     """One transfer, mostly awaited at some time."""
     dtype = state.dtype()
+    if state.chance(0.05):
+        _many_axes(state, dtype)
+        return
     extents = state.shape()
     event = f"e{state.rng.randrange(4)}"
     kind = state.rng.choice(("dma", "dma", "dma", "dmapad", "dmaclip", "dmaset"))
@@ -145,6 +148,15 @@ def transfer(state: State) -> None:
         state.op("wait", state.rng.choice(state.events))
     elif state.chance(0.2):
         state.op("waitall")
+
+
+def _many_axes(state: State, dtype: DType) -> None:
+    """Between arrays of four or five axes."""
+    extents = state.shape(state.rng.choice((4, 5)), 300)
+    a = places.array_view(state, dtype, extents, loaded=True)
+    d = places.array_view(state, dtype, extents, stored=True)
+    state.op("dma", "e0", d, a, state.asm.constant(0), channel(state))
+    state.op("wait", "e0")
 
 
 ALL = ((arithmetic, 6), (special, 2), (element, 4), (atomic, 1), (printing, 2), (transfer, 8))
