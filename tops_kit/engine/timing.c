@@ -94,7 +94,7 @@ void timing_free(timing *t) {
         for (int64_t k = 0; k < (int64_t)t->blocks * t->block_threads; k++) free(t->thread[k].own);
     }
     shares_clear(&t->shares);
-    void *const each[] = {t->sip, t->slot, t->cluster, t->thread, t->fed, t->run, t->flow, t->heap, t->active, t->left, t->rate, t->cycles,
+    void *const each[] = {t->sip, t->slot, t->cluster, t->thread, t->fed, t->run, t->flow, t->heap, t->active, t->done, t->left, t->rate, t->cycles,
                           t->room, t->result.sip, t->result.pc, t->result.channel, t->result.interval};
     for (size_t k = 0; k < sizeof each / sizeof *each; k++) free(each[k]);
     free(t);

@@ -86,8 +86,8 @@ typedef struct {
 
 typedef struct {
     int64_t time;
-    int64_t order; /* at the same time: by SIP, and within one by the transfer's event, so that feeding makes no difference */
-    int32_t what;  /* a transfer that begins to flow, or -1 - slot: its block has ended */
+    int64_t order;
+    int32_t what; /* a transfer that begins to flow, or -1 - slot: its block has ended */
 } appointment;
 
 typedef struct {
@@ -95,6 +95,11 @@ typedef struct {
     int16_t sip;
     uint8_t route;
 } active_flow;
+
+typedef struct {
+    int64_t order;
+    active_flow flow;
+} done_flow;
 
 typedef struct {
     const tevent *event;
@@ -132,7 +137,8 @@ struct timing {
     appointment *heap;
     int32_t heap_count, heap_capacity;
     /* those that flow: bytes that are left and rate as of `shared_at` */
-    active_flow *active;
+    active_flow *active; /* in no order */
+    done_flow *done;
     double *left, *rate, *cycles; /* cycles: until it is complete, as of the last sharing */
     int32_t actives, active_capacity;
     int64_t shared_at, next_done;

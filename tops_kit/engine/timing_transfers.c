@@ -6,6 +6,9 @@
 /* A transfer is complete when what is left would take less than this part of a cycle: sums of rates are rounded. */
 static const double CLOSE = 1.0 / 1024.0;
 
+/* At the same time: by SIP, and within one by event, so that how events were fed makes no difference. */
+static int64_t order_of(int32_t sip, uint32_t event) { return (int64_t)sip << 32 | event; }
+
 static bool before(appointment a, appointment b) { return a.time < b.time || (a.time == b.time && a.order < b.order); }
 
 void appointment_add(timing *t, int64_t time, int32_t sip, uint32_t event, int32_t what) {
@@ -19,7 +22,7 @@ void appointment_add(timing *t, int64_t time, int32_t sip, uint32_t event, int32
         t->heap = grown;
         t->heap_capacity = capacity;
     }
-    const appointment x = {time, (int64_t)sip << 32 | event, what};
+    const appointment x = {time, order_of(sip, event), what};
     int32_t k = t->heap_count++;
     for (; k > 0 && before(x, t->heap[(k - 1) / 2]); k = (k - 1) / 2) t->heap[k] = t->heap[(k - 1) / 2];
     t->heap[k] = x;
@@ -203,6 +206,9 @@ static bool room_for_active(timing *t) {
     active_flow *const active = realloc(t->active, (size_t)capacity * sizeof *active);
     if (!active) return false;
     t->active = active;
+    done_flow *const done = realloc(t->done, (size_t)capacity * sizeof *done);
+    if (!done) return false;
+    t->done = done;
     t->active_capacity = capacity;
     return true;
 }
@@ -224,33 +230,48 @@ void transfer_begin(timing *t, int32_t number) {
     flowing(t, f->sip, f->route, 1);
 }
 
+/* Takes those that are complete out of the active ones, in the order of their SIPs and events. */
+static int32_t take_done(timing *t) {
+    const bool alike = t->shares.kind == SHARES_ALL_ALIKE;
+    const double alike_close = t->shares.all_alike * CLOSE;
+    int32_t count = 0;
+    for (int32_t k = 0; k < t->actives;) {
+        if (t->left[k] > (alike ? alike_close : t->rate[k] * CLOSE)) {
+            k++;
+            continue;
+        }
+        const done_flow x = {order_of(t->active[k].sip, t->flow[t->active[k].flow].event), t->active[k]};
+        int32_t place = count++;
+        for (; place > 0 && x.order < t->done[place - 1].order; place--) t->done[place] = t->done[place - 1];
+        t->done[place] = x;
+        t->actives--;
+        t->active[k] = t->active[t->actives];
+        t->left[k] = t->left[t->actives];
+        t->rate[k] = t->rate[t->actives];
+    }
+    return count;
+}
+
 void transfers_advance(timing *t, int64_t when) {
     const double cycles = (double)(when - t->shared_at);
     double *const restrict left = t->left;
-    const double *const restrict rate = t->rate;
     const int32_t count = t->actives;
-    const bool alike = t->shares.kind == SHARES_ALL_ALIKE;
-    const double all = t->shares.all_alike, moved = all * cycles;
-    for (int32_t k = 0; alike && k < count; k++) left[k] -= moved;
-    for (int32_t k = 0; !alike && k < count; k++) left[k] -= rate[k] * cycles;
+    if (t->shares.kind == SHARES_ALL_ALIKE) {
+        const double moved = t->shares.all_alike * cycles;
+        for (int32_t k = 0; k < count; k++) left[k] -= moved;
+    } else {
+        const double *const restrict rate = t->rate;
+        for (int32_t k = 0; k < count; k++) left[k] -= rate[k] * cycles;
+    }
     t->shared_at = when;
     if (when < t->next_done) return;
     t->changed = true; /* even where rounding lets none be complete yet */
-    int32_t kept = 0;
-    t->actives = 0; /* nothing begins while some complete */
-    for (int32_t k = 0; k < count; k++) {
-        const active_flow x = t->active[k];
-        if (left[k] <= (alike ? all : rate[k]) * CLOSE) {
-            flowing(t, x.sip, x.route, -1);
-            complete(t, x.flow);
-            continue;
-        }
-        t->active[kept] = x;
-        t->left[kept] = left[k];
-        t->rate[kept] = rate[k];
-        kept++;
+    const int32_t done = take_done(t);
+    for (int32_t k = 0; k < done; k++) {
+        const active_flow x = t->done[k].flow;
+        flowing(t, x.sip, x.route, -1);
+        complete(t, x.flow);
     }
-    t->actives = kept;
 }
 
 /* The least of all; in four lanes, which changes nothing. */

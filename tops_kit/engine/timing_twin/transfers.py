@@ -157,10 +157,10 @@ class Transfers:
         self._active = [x for x, _, _ in kept]
         self._left = [left for _, left, _ in kept]
         self._rate = [rate for _, _, rate in kept]
-        for x, left, rate in flows:
-            if left <= rate * _CLOSE:
-                self._flows(x, -1)
-                self._complete(x)
+        done = [x for x, left, rate in flows if left <= rate * _CLOSE]
+        for x in sorted(done, key=lambda x: (x.sip.number, x.event)):
+            self._flows(x, -1)
+            self._complete(x)
 
     def share(self) -> None:
         """After changes: rates, and when the next is complete."""
