@@ -1,8 +1,9 @@
 /* Launches from Python: arguments unpacked (packing.py), run, results made into Python objects (c_engine.py). */
 #include "module.h"
+#include "tiles/tiles.h"
 #include "timing_object.h"
 
-enum { MAX_KERNEL_THREADS = 1 << 24 };
+enum { MAX_KERNEL_THREADS = 1 << 24, STREAMED_BYTES = 16 << 20 /* beyond what caches hold */ };
 
 static const char ENGINE[] = "tops_kit.engine.engine";
 
@@ -44,11 +45,12 @@ static bool unpack_arrays(const kernel *k, const Py_buffer *packed, tile *arrays
             PyErr_Format(PyExc_ValueError, "array %d has another type or number of axes than the kernel's pointer", m);
             return false;
         }
-        const bool store = k->pointer[m].stored && from[m].writable;
+        const bool load = k->pointer[m].loaded, store = k->pointer[m].stored && from[m].writable;
+        int64_t bytes = tk_size[from[m].dtype];
         tile *const v = &arrays[m];
         *v = (tile){.p = (uint8_t *)(uintptr_t)from[m].address, .object = (int16_t)m, .rank = (uint8_t)from[m].rank,
                     .dtype = (uint8_t)from[m].dtype, .space = SPACE_L3, .inside = 1,
-                    .slot = (k->pointer[m].loaded ? MAY_LOAD : 0) | (store ? MAY_STORE : 0)};
+                    .slot = (load ? MAY_LOAD : 0) | (store ? MAY_STORE : 0)};
         for (int a = 0; a < from[m].rank; a++) {
             if (from[m].n[a] < 0) {
                 PyErr_Format(PyExc_ValueError, "array %d has a negative extent", m);
@@ -56,7 +58,9 @@ static bool unpack_arrays(const kernel *k, const Py_buffer *packed, tile *arrays
             }
             v->n[a] = v->hi[a] = from[m].n[a];
             v->stride[a] = from[m].stride[a];
+            bytes *= from[m].n[a];
         }
+        if (!load && bytes >= STREAMED_BYTES) v->slot |= TK_STREAMS;
     }
     return true;
 }
