@@ -53,7 +53,7 @@ def generate(seed: int) -> Case:
     grid, block = rng.choice(_GRIDS) if rng.random() < 0.97 else ((4, 1, 1), (6, 1, 1))
     threads = prod(grid) * prod(block)
     state = State(rng, Assembler(f"fuzz{seed}"), threads, Traits.choose(rng))
-    _begin(state)
+    begin(state)
     _load(state)
     faults = rng.random() < 0.25
     count = rng.randint(3, 22)
@@ -64,15 +64,15 @@ def generate(seed: int) -> Case:
         if number == at:
             faulty.fault(state)
         statement(state, barriers=state.traits.barriers)
-    dump = len(state.asm)
-    _dump(state)
+    end = len(state.asm)
+    dump(state)
     program = state.asm.finish()
     if rng.random() < 0.15:
         faulty.mutate(program, np.random.default_rng(seed))
-    return Case(seed, program, _arguments(state, program), grid, block, tuple(starts), dump)
+    return Case(seed, program, launch_arguments(state, program), grid, block, tuple(starts), end)
 
 
-def _begin(state: State) -> None:
+def begin(state: State) -> None:
     """Scalar registers with all kinds of values."""
     rng = state.rng
     for number in range(rng.randint(0, 4)):
@@ -164,7 +164,7 @@ def _if(state: State) -> None:
         state.asm.label(other)
 
 
-def _dump(state: State) -> None:
+def dump(state: State) -> None:
     """Everything that a thread has, into arrays: registers, vectors, L1 and L2."""
     zero = state.asm.constant(0)
     state.op("special", "thread", "thread_id")
@@ -198,7 +198,7 @@ def _dump_buffer(state: State, buffer: KnownBuffer) -> None:
         state.op("dma", "last", "there", "here", state.asm.constant(0), 3)
 
 
-def _arguments(state: State, program: Program) -> list[ArraySpec | int | float]:
+def launch_arguments(state: State, program: Program) -> list[ArraySpec | int | float]:
     specs = {known.spec.name: known.spec for known in state.arrays}
     values = {name: value for name, _, value in state.scalars}
     return [specs[p.name] if p.kind == "pointer" else values[p.name] for p in program.parameters]

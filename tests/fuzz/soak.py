@@ -13,6 +13,7 @@ from collections import Counter
 
 from tests.fuzz.compare import check, describe, first_statement, run
 from tests.fuzz.generator import generate
+from tests.fuzz.wild import generate_wild
 from tops_kit.engine.launch import ENGINES
 
 
@@ -22,12 +23,14 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=20_000, help="how many programs")
     parser.add_argument("--show", type=int, help="print the program of this seed and what differs")
     parser.add_argument("--most", type=int, default=20, help="end after so many programs with a difference")
+    parser.add_argument("--wild", action="store_true", help="instructions with any operands: mostly faults")
     options = parser.parse_args()
+    make = generate_wild if options.wild else generate
     if ENGINES.c() is None:
         print(f"needs the C engine: {ENGINES.why_not}", file=sys.stderr)
         return 2
     if options.show is not None:
-        case = generate(options.show)
+        case = make(options.show)
         print(describe(case))
         print(run(case, engine="oracle").message)
         print(first_statement(case))
@@ -36,7 +39,7 @@ def main() -> int:
     wrong = 0
     began = time.monotonic()
     for seed in range(options.seed, options.seed + options.count):
-        case = generate(seed)
+        case = make(seed)
         found = check(case)
         expected = run(case, engine="c", host_threads=2)
         faults[expected.fault[0] if expected.fault else expected.ran] += 1

@@ -8,6 +8,7 @@ import pytest
 from tests.fuzz import compare
 from tests.fuzz.generator import generate
 from tests.fuzz.values import ArraySpec, allocate
+from tests.fuzz.wild import generate_wild
 from tops_kit.engine.launch import ENGINES
 from tops_kit.isa.table import INSTRUCTIONS
 from tops_kit.isa.verify import verify
@@ -35,6 +36,12 @@ def different(seeds, setups=None):
 @pytest.mark.parametrize("first", range(0, PROGRAMS, CHUNK))
 def test_the_machine_does_what_the_oracle_does(c_engine, first):
     found = different(range(first, first + CHUNK))
+    assert not found, "\n".join(found[:10])
+
+
+def test_any_operands_fault_alike(c_engine):
+    setups = (("fast", 1, False), ("debug", 1, True))
+    found = [f"seed {n}: {line}" for n in range(250) for line in compare.check(generate_wild(n), setups)]
     assert not found, "\n".join(found[:10])
 
 
