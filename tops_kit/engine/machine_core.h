@@ -53,7 +53,10 @@
         const int32_t from = PC, to = (target); \
         HOOK_JUMP(from, to); \
         ip = code + to; \
-        if (to <= from && unlikely(--ticks == 0)) goto poll; \
+        if (to <= from && unlikely(--ticks == 0)) { \
+            self->fault.pc = from; /* should it have to end: the loop's jump, not what stands behind it */ \
+            goto poll; \
+        } \
         DISPATCH; \
     } while (0)
 #define LEAVE(next, state_) \
@@ -96,6 +99,7 @@ int MACHINE(thread *self) {
 poll: /* before the instruction at ip */
     ticks = POLL_JUMPS;
     CHECK(machine_poll(self));
+    self->fault.pc = -1;
     if (--self->slice == 0) LEAVE(PC, THREAD_READY);
     DISPATCH;
 

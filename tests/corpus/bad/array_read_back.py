@@ -1,0 +1,19 @@
+"""What was stored to the array is loaded again before the store is complete."""
+
+import numpy as np
+
+import tops_kit as tops
+
+
+@tops.kernel
+def kernel(x: tops.ptr(tops.f32), y: tops.ptr(tops.f32)):
+    row = tops.l1(tops.f32, (64,))
+    row[:] = 1.0
+    stored = tops.store_async(x[0:64], row)  # other
+    again = tops.load(x[32:96])  # fault: not-awaited
+    tops.wait(stored)
+    tops.store(y[0:64], again)
+
+
+def launch(kernel):
+    return kernel[1](np.zeros(128, np.float32), np.zeros(64, np.float32))

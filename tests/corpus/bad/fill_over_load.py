@@ -1,0 +1,18 @@
+"""The border is filled by the DTE while the rest is loaded, and the border is one column too wide."""
+
+import numpy as np
+
+import tops_kit as tops
+
+
+@tops.kernel
+def kernel(x: tops.ptr(tops.f32, 2), y: tops.ptr(tops.f32, 2)):
+    tile = tops.l1(tops.f32, (8, 32))
+    loaded = tops.load_async(tile[:, 4:32], x[0:8, 0:28])  # other
+    filled = tops.memset_async(tile[:, 0:5], 0.0)  # fault: in-use
+    tops.wait(loaded, filled)
+    tops.store(y[0:8, 0:32], tile)
+
+
+def launch(kernel):
+    return kernel[1](np.ones((8, 28), np.float32), np.zeros((8, 32), np.float32))

@@ -1,0 +1,16 @@
+"""A loop over blocks of 64 where the array has 200 elements."""
+
+import numpy as np
+
+import tops_kit as tops
+
+
+@tops.kernel
+def kernel(x: tops.ptr(tops.f32), y: tops.ptr(tops.f32), n: tops.i32):
+    for i in range(tops.thread_id() * 64, n, tops.num_threads() * 64):
+        part = tops.load(x[i : i + 64])  # fault: view
+        tops.store(y[i : i + 64], part + 1.0)
+
+
+def launch(kernel):
+    return kernel[3](np.ones(200, np.float32), np.zeros(200, np.float32), 200)

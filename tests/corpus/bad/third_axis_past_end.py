@@ -1,0 +1,16 @@
+"""Channels, rows, columns: the last axis of three is left."""
+
+import numpy as np
+
+import tops_kit as tops
+
+
+@tops.kernel
+def kernel(x: tops.ptr(tops.f32, 3), y: tops.ptr(tops.f32, 3)):
+    c = tops.thread_id()
+    part = tops.load(x[c : c + 1, 0:4, 8 + c : 24 + c])  # fault: view
+    tops.store(y[c : c + 1], part)
+
+
+def launch(kernel):
+    return kernel[12](np.ones((12, 4, 32), np.float32), np.zeros((12, 4, 16), np.float32))

@@ -1,0 +1,21 @@
+"""The load starts after the early return."""
+
+import numpy as np
+
+import tops_kit as tops
+
+
+@tops.kernel
+def kernel(x: tops.ptr(tops.f32), y: tops.ptr(tops.f32), limit: tops.f32):
+    a = tops.l1(tops.f32, (64,))
+    b = tops.l1(tops.f32, (64,))
+    tops.load(a, x[0:64])
+    if a[0] > limit:
+        return
+    ready = tops.load_async(b, x[64:128])
+    tops.wait(ready)
+    tops.store(y[0:64], a + b)
+
+
+def launch(kernel):
+    return kernel[1](np.ones(128, np.float32), np.zeros(64, np.float32), 5.0)

@@ -1,0 +1,17 @@
+"""Both slots are loaded."""
+
+import numpy as np
+
+import tops_kit as tops
+
+
+@tops.kernel
+def kernel(x: tops.ptr(tops.f32), y: tops.ptr(tops.f32)):
+    row = tops.l1(tops.f32, (64,), slots=2)
+    tops.load(row[0], x[0:64])
+    tops.load(row[1], x[64:128])
+    tops.store(y[0:64], row[0] + row[1])
+
+
+def launch(kernel):
+    return kernel[1](np.ones(128, np.float32), np.zeros(64, np.float32))
