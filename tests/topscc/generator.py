@@ -32,6 +32,7 @@ class Generator:
         self.fixed: set[Variable] = {self.n}  # not assigned
         self.tiles: list[Variable] = []
         self.views: list[Variable] = []
+        self.tails: list[Variable] = []  # tiles of as many rows as `rows_left` says, 1 to 4
         self.allowed: list[set[Variable] | None] = []  # what open loops were begun to assign
         self.loops = 0
         self.inside = 0
@@ -39,6 +40,9 @@ class Generator:
 
     def kernel(self) -> Sketch:
         """The whole kernel; in the end all variables that have a value are stored."""
+        k = self.k
+        self.rows_left = k.declare("rows_left", k.binary("min", k.binary("max", k.read(self.n), 1), ROWS))
+        self.fixed.add(self.rows_left)
         self.block(self.left)
         if self.k.builder.reachable:
             self.finish()
@@ -48,6 +52,11 @@ class Generator:
         k = self.k
         for place, variable in enumerate(self.present(self.tiles)[:8]):
             self.store_at(OUTPUTS - 1 - place, k.read(variable))
+        for variable in self.present(self.tails)[:4]:
+            k.store(
+                k.index(self.y, [8 + self.random.randrange(4), part(0, k.read(self.rows_left))]),
+                k.read(variable),
+            )
         zero = k.full(F32, (ROWS, COLUMNS), 0.0)
         for place, variable in enumerate(self.present(self.scalars)[:8]):
             value = k.cast(k.read(variable), F32)
@@ -137,7 +146,7 @@ class Generator:
         k, r = self.k, self.random
         self.nodes -= 1
         choice = r.randrange(12 if depth < 3 and self.nodes > 0 else 4)
-        known = [v for v in self.present(self.tiles) if v.kind.shape == shape]  # type: ignore[union-attr]
+        known = [v for v in self.present(self.tiles) if v.kind.shape == shape]
         if choice <= 1 and known:
             return self.of(k.read(r.choice(known)))
         if choice == 2:
@@ -181,6 +190,29 @@ class Generator:
         name = r.choice(("add", "sub", "mul", "min", "max"))
         return self.clamp(k.binary(name, a, b), shape) if name == "mul" else self.of(k.binary(name, a, b))
 
+    def tail(self, depth: int = 0) -> Value:
+        """A tile of `rows_left` rows and 8 columns."""
+        k, r = self.k, self.random
+        self.nodes -= 1
+        choice = r.randrange(7 if depth < 3 and self.nodes > 0 else 2)
+        known = self.present(self.tails)
+        rows = k.binary("min", k.read(self.rows_left), ROWS)
+        if choice == 0 and known:
+            return self.of(k.read(r.choice(known)))
+        if choice <= 1:
+            return self.of(k.load(k.index(self.x, [part(0, rows)])))
+        if choice == 2:
+            return self.of(k.full(F32, (rows, COLUMNS), float(r.randrange(-4, 5))))
+        if choice == 3:
+            return self.of(k.index(k.slot(self.row, self.index(2)), [part(0, rows)]))
+        if choice == 4:
+            return self.of(k.unary(r.choice(("neg", "abs")), self.tail(depth + 1)))
+        other = self.tile((1, COLUMNS), 2) if choice == 5 else self.tail(depth + 1)
+        a, b = self.tail(depth + 1), other
+        if self.chance(0.5):
+            a, b = b, a
+        return self.clamp(k.binary(r.choice(("add", "sub", "mul", "min", "max")), a, b), (0, 0))
+
     def of(self, value: Any) -> Value:
         assert isinstance(value, Value)
         return value
@@ -192,7 +224,7 @@ class Generator:
     def view(self, shape: tuple[int, int]) -> Value:
         """Part of a buffer in L1."""
         k = self.k
-        views = [v for v in self.present(self.views) if v.kind.shape == shape]  # type: ignore[union-attr]
+        views = [v for v in self.present(self.views) if v.kind.shape == shape]
         if views and self.chance(0.4):
             return self.of(k.read(self.random.choice(views)))
         if shape == (ROWS, COLUMNS) and self.chance(0.6):
@@ -218,9 +250,20 @@ class Generator:
     def statement(self) -> None:
         r = self.random
         kinds = [
-            self.declare_scalar, self.assign_scalar, self.declare_tile, self.assign_tile, self.assign_tile, self.write,
-            self.store, self.mma, self.declare_view, self.set_element, self.swap,
-        ]  # fmt: skip
+            self.declare_scalar,
+            self.assign_scalar,
+            self.declare_tile,
+            self.assign_tile,
+            self.assign_tile,
+            self.write,
+            self.store,
+            self.mma,
+            self.declare_view,
+            self.set_element,
+            self.swap,
+            self.declare_tail,
+            self.assign_tail,
+        ]
         if self.inside < 4:
             kinds += [self.branch, self.range, self.loop, self.inline]
         self.nodes = 12
@@ -243,16 +286,27 @@ class Generator:
             tile = self.k.copy_tile(tile)
         self.tiles.append(self.k.declare(f"t{len(self.tiles)}", tile))
 
+    def declare_tail(self) -> None:
+        tile = self.tail()
+        if isinstance(tile.kind, ViewKind):
+            tile = self.k.copy_tile(tile)
+        self.tails.append(self.k.declare(f"r{len(self.tails)}", tile))
+
+    def assign_tail(self) -> None:
+        variables = self.assignable(self.tails)
+        if variables:
+            self.k.assign(self.random.choice(variables), self.clamp(self.tail(), (0, 0)))
+
     def assign_tile(self) -> None:
         variables = self.assignable(self.tiles)
         if variables:
             variable = self.random.choice(variables)
-            self.k.assign(variable, self.clamp(self.tile(variable.kind.shape), variable.kind.shape))  # type: ignore[union-attr]
+            self.k.assign(variable, self.clamp(self.tile(variable.kind.shape), variable.kind.shape))
 
     def swap(self) -> None:
         """a, b = b, f(a, b): both sides are evaluated first."""
         k = self.k
-        tiles = [v for v in self.assignable(self.tiles) if k.builder.has_value(v) and v.kind.shape == (4, 8)]  # type: ignore[union-attr]
+        tiles = [v for v in self.assignable(self.tiles) if k.builder.has_value(v) and v.kind.shape == (4, 8)]
         if len(tiles) < 2:
             numbers = [v for v in self.assignable(self.scalars) if k.builder.has_value(v)]
             if len(numbers) >= 2:
@@ -294,7 +348,7 @@ class Generator:
         k = self.k
         targets = [
             v for v in self.assignable(self.tiles) if k.builder.has_value(v) and v.kind.shape == (4, 8)
-        ]  # type: ignore[union-attr]
+        ]
         if targets:
             target = self.random.choice(targets)
             k.mma(target, self.tile((4, 1), 2), self.tile((1, 8), 2))
@@ -314,7 +368,7 @@ class Generator:
     def allow(self) -> set[Variable] | None:
         if self.chance(0.3):
             return None
-        every = self.assignable([*self.scalars, *self.tiles])
+        every = self.assignable([*self.scalars, *self.tiles, *self.tails])
         return set(self.random.sample(every, min(len(every), self.random.randrange(4))))
 
     def range(self) -> None:
@@ -368,10 +422,10 @@ class Generator:
         self.scalars += counters
         self.fixed |= set(counters)
         self.loops += 1
-        known = (len(self.scalars), len(self.tiles), len(self.views))
+        known = (len(self.scalars), len(self.tiles), len(self.views), len(self.tails))
         self.block(self.random.randrange(1, 7))
         # what a body declares belongs to it: a loop's `assigns` does not name it
-        del self.scalars[known[0] :], self.tiles[known[1] :], self.views[known[2] :]
+        del self.scalars[known[0] :], self.tiles[known[1] :], self.views[known[2] :], self.tails[known[3] :]
         self.loops -= 1
         self.allowed.pop()
 

@@ -1,8 +1,8 @@
 """Runs a kernel's tree directly, in numpy: what lowering must agree with.
 
-It knows no registers, homes, waits or slots: values are arrays and numbers, variables a dict. One thread. Only what
-`generator` makes is here. Sums and products must be exact in f32 (whole numbers that stay small), since numpy adds in
-another order than the machine.
+It knows no registers, homes, waits or slots: values are arrays and numbers, variables a dict. One thread.
+Only what `generator` makes is here. Sums and products must be exact in f32 (whole numbers that stay small),
+since numpy adds in another order than the machine.
 """
 
 from __future__ import annotations
@@ -16,11 +16,24 @@ from tops_kit.topscc.kinds import ScalarKind, TileKind
 from tops_kit.topscc.tree import Block, Constant, Kernel, Value, Variable
 
 _BINARY = {
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "min": np.minimum, "max": np.maximum,
-    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "floordiv": np.floor_divide, "mod": np.mod,
-    "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal,
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.divide,
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "floordiv": np.floor_divide,
+    "mod": np.mod,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "eq": np.equal,
     "ne": np.not_equal,
-}  # fmt: skip
+}
 
 
 class _Break(Exception):

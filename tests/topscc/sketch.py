@@ -13,11 +13,13 @@ import numpy as np
 from tops_kit.engine.launch import ENGINES, GlobalArray, LaunchResult, launch
 from tops_kit.isa.dtypes import BY_NAME, DType
 from tops_kit.isa.program import Program, SourceFile
+from tops_kit.isa.table import INSTRUCTIONS
 from tops_kit.isa.verify import verify
 from tops_kit.topscc.builder import Builder, Slice
 from tops_kit.topscc.diagnostics import Where
 from tops_kit.topscc.lower import lower
 from tops_kit.topscc.target import S60, Target
+from tops_kit.topscc.tree import Kernel
 
 
 @cache
@@ -46,6 +48,10 @@ class Sketch:
             return method(*arguments, where=_here(2), **options)
 
         return call
+
+    def tree(self) -> Kernel:
+        """The tree."""
+        return self.builder.finish(_here(2))
 
     def program(self) -> Program:
         """The program, verified."""
@@ -94,3 +100,8 @@ def run(
         np.testing.assert_array_equal(array.view(np.uint8), other.view(np.uint8))
     assert fast.output == result.output
     return fast
+
+
+def names(program: Program) -> list[str]:
+    """The names of a program's instructions, in order."""
+    return [INSTRUCTIONS[row[0]].name for row in program.code.tolist()]

@@ -195,7 +195,17 @@ class BuilderState:
         if isinstance(node, tree.Elementwise) and node.name == "min":
             for operand in node.operands:
                 out += self._least(operand)
+        extent = self._measured(known)
+        if isinstance(extent, AtMost) and extent.bound is not None:
+            out.append(Affine(extent.bound))
         return out
+
+    def _measured(self, value: Value) -> Extent | None:
+        """The extent that an integer was taken from (`t.shape[0]`); None for others."""
+        node = self._definitions.get(self._known.get(value, value))
+        if isinstance(node, tree.ExtentOf) and isinstance(node.base.kind, TileKind | ViewKind):
+            return node.base.kind.shape[node.axis]
+        return None
 
     def _distance(self, start: Value, stop: Value) -> Extent:
         """How many elements lie between two indices."""
@@ -207,7 +217,10 @@ class BuilderState:
         return AtMost(max(0, min(bounds)) if bounds else None, ("span", spans[0]))
 
     def _extent_of(self, value: Value) -> Extent:
-        """An i32 scalar as an extent."""
+        """An i32 scalar as an extent: that of another tile where it is one's."""
+        measured = self._measured(value)
+        if measured is not None:
+            return measured
         return self._distance(Constant(0, I32_KIND, 0), value)
 
     def _unknown(self, bound: int | None) -> AtMost:

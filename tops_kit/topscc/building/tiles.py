@@ -80,7 +80,7 @@ class TileBuilder(ArithmeticBuilder):
     def _bounded(self, extent: Extent, axis: int, where: Where) -> None:
         if isinstance(extent, AtMost) and extent.bound is None:
             raise self._error(
-                f"how large axis {axis} can become isn't known when compiling",
+                f"extent {axis} of a tile has no bound that is known when compiling",
                 where,
                 "give it a bound from constexprs: tops.minimum(n, BLOCK)",
             )

@@ -41,7 +41,7 @@ class TransferBuilder(ControlBuilder):
         for axis, extent in enumerate(kind.shape):
             if isinstance(extent, AtMost) and extent.bound is None:
                 raise self._error(
-                    f"how large axis {axis} of {shape_text(kind.shape)} is isn't known when compiling",
+                    f"the extent of axis {axis} of {shape_text(kind.shape)} isn't known when compiling",
                     where,
                     "give the extent from constexprs, x[i:i+BLOCK] or x[i:tops.minimum(i+BLOCK, n)], "
                     "or load into a buffer: tops.load(buffer, x[...])",
