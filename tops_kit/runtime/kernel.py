@@ -142,7 +142,7 @@ class Kernel:
     def __init__(self, definition: Definition, settings: Settings | None = None) -> None:
         self._definition = definition
         self._settings = settings or Settings(PARTS.get(DEFAULT))
-        self._launchers: dict[Any, Launcher] = {}
+        self._launchers: dict[str, Launcher] = {}
         self.__doc__ = definition.function.__doc__
         self.__name__ = self.name
         self.__module__ = definition.function.__module__
@@ -234,15 +234,14 @@ class Kernel:
 
     def __getitem__(self, threads: Any) -> Launcher:
         """`kernel[threads]` or `kernel[grid, block]`. Raises LaunchError."""
-        try:
-            found = self._launchers.get(threads)
-        except TypeError:
-            found = None
+        # True is equal to 1, and 1.0 too: only ints and tuples are looked up
+        known = type(threads) in (int, tuple)
+        found = self._launchers.get(repr(threads)) if known else None
         if found is None:
             grid, block = self.shape(threads)
             found = Launcher(self._definition, self._settings, grid, block)
-            if isinstance(threads, int | tuple):
-                self._launchers[threads] = found
+            if known:
+                self._launchers[repr(threads)] = found
         return found
 
     def shape(self, threads: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:

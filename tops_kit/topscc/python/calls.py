@@ -297,6 +297,10 @@ class Calls(Functions):
             value = self.operand(values[0], node.args[0])
             assert isinstance(value, Value)
             return self.builder.extent(value, 0, self.where(node))
+        if function is len and len(values) == 1 and isinstance(values[0], tuple):
+            return len(values[0])
+        if function is sum and len(values) == 1 and isinstance(values[0], tuple):
+            return self._sum(values[0], node)
         if function in _SEQUENCES and not node.keywords:
             return tuple(self._run(_SEQUENCES[function], values, node))
         if not all(self.known(value) for value in values):
@@ -322,6 +326,13 @@ class Calls(Functions):
             raise self.error("range of values of the running kernel stands in a for loop only", node)
         hint = _RUNTIME_HINTS.get(name)
         raise self.error(f"{name}() of values of the running kernel", node, f"write {hint}" if hint else "")
+
+    def _sum(self, items: tuple[Any, ...], node: ast.Call) -> Any:
+        """The sum of a tuple."""
+        total: Any = 0
+        for item in items:
+            total = self.binary(ast.Add(), (total, node), (item, node), node)
+        return total
 
     def _extreme(self, function: Any, values: list[Any], node: ast.Call) -> Any:
         """min and max of scalars."""
