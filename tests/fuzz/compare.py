@@ -12,6 +12,7 @@ from tests.fuzz.generator import Case
 from tests.fuzz.values import ArraySpec, allocate
 from tops_kit.engine.fault import KernelFault
 from tops_kit.engine.launch import GlobalArray, launch
+from tops_kit.engine.result import EVENT
 from tops_kit.isa import disassemble
 
 # (mode, host threads, transfers move when they complete)
@@ -26,6 +27,8 @@ SETUPS: tuple[tuple[str, int, bool], ...] = (
     ("debug", 1, True),
 )
 
+_PACKED = np.dtype([(name, EVENT[name]) for name in EVENT.names or ()])
+
 
 @dataclass(frozen=True)
 class Ran:
@@ -37,6 +40,8 @@ class Ran:
     message: str
     counts: list[int] | None
     ran: str = ""
+    events: list[bytes] | None = None
+    cycles: int | None = None
 
 
 def run(case: Case, *, engine: str, mode: str = "counted", host_threads: int = 1, defer: bool = False) -> Ran:
@@ -51,7 +56,7 @@ def run(case: Case, *, engine: str, mode: str = "counted", host_threads: int = 1
         else:
             arguments.append(argument)
     output: Sequence[str] = ()
-    fault, counts, message, ran = None, None, "", ""
+    fault, counts, message, ran, events, cycles = None, None, "", "", None, None
     try:
         result = launch(
             case.program,
@@ -63,14 +68,19 @@ def run(case: Case, *, engine: str, mode: str = "counted", host_threads: int = 1
             defer=defer,
             engine=engine,  # type: ignore[arg-type]
             budget_s=120,
+            events=True,
         )
         output, ran = result.output, result.ran
+        events = None if result.events is None else [_packed(trace) for trace in result.events]
+        cycles = None if result.times is None else result.times.cycles
         counts = None if result.counts is None else np.asarray(result.counts).tolist()
     except KernelFault as error:
         fault = (error.kind.name, error.pc, error.thread, error.block)
         message = str(error)
         output = error.output
-    return Ran([a.memory.tobytes() for a in arrays], list(output), fault, message, counts, ran)
+    return Ran(
+        [a.memory.tobytes() for a in arrays], list(output), fault, message, counts, ran, events, cycles
+    )
 
 
 def differences(expected: Ran, got: Ran, *, memory: bool = True) -> list[str]:
@@ -91,14 +101,28 @@ def differences(expected: Ran, got: Ran, *, memory: bool = True) -> list[str]:
                 )
     if expected.fault is None and None not in (expected.counts, got.counts) and expected.counts != got.counts:
         out.append(f"counts: {_first(expected.counts or [], got.counts or [])}")
+    if None not in (expected.events, got.events) and expected.events != got.events:
+        out.append(f"events: {_first(*(_named(ran.events or []) for ran in (expected, got)))}")
+    if None not in (expected.cycles, got.cycles) and expected.cycles != got.cycles:
+        out.append(f"{got.cycles} cycles instead of {expected.cycles}")
     return out
+
+
+def _packed(trace: np.ndarray) -> bytes:
+    """Events without the bytes between their fields."""
+    return trace.astype(_PACKED).tobytes()
+
+
+def _named(traces: list[bytes]) -> list[object]:
+    return [(n, str(event)) for n, trace in enumerate(traces) for event in np.frombuffer(trace, _PACKED)]
 
 
 def check(case: Case, setups: Sequence[tuple[str, int, bool]] = SETUPS) -> list[str]:
     """The oracle against the C machine in every setup: what differs, a line each."""
     out = []
     expected = {
-        defer: run(case, engine="oracle", mode="debug", defer=defer) for defer in {s[2] for s in setups}
+        defer: run(case, engine="oracle", mode="debug" if defer else "timed", defer=defer)
+        for defer in {setup[2] for setup in setups}
     }
     for mode, host_threads, defer in setups:
         got = run(case, engine="c", mode=mode, host_threads=host_threads, defer=defer)

@@ -29,7 +29,9 @@ def arithmetic(state: State) -> None:
 def special(state: State) -> None:
     """A number of the launch, or an extent."""
     d = state.rng.choice(state.ints)
-    if state.chance(0.6) or not state.buffers:
+    if state.traits.clock and state.chance(0.3):
+        state.op("clock", d)
+    elif state.chance(0.6) or not state.buffers:
         state.op("special", d, state.rng.choice(SPECIAL))
     else:
         buffer = state.rng.choice(state.buffers)

@@ -43,13 +43,15 @@ class Traits:
     barriers: bool
     atomics: bool
     loads_what_it_stores: bool
+    clock: bool
 
     @classmethod
     def choose(cls, rng: random.Random) -> Traits:
         """Often all, else some."""
+        clock = rng.random() < 0.2
         if rng.random() < 0.4:
-            return cls(True, True, True, True)
-        return cls(*(rng.random() < 0.35 for _ in range(4)))
+            return cls(True, True, True, True, clock)
+        return cls(*(rng.random() < 0.35 for _ in range(4)), clock)
 
 
 @dataclass

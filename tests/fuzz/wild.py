@@ -19,7 +19,7 @@ _LIMITS = {"dtype": len(DTYPES), "which": len(SPECIAL), "result": 2, "kind": 3, 
 def generate_wild(seed: int) -> Case:
     """The program of a seed: some views, then a few instructions on any of them."""
     rng = random.Random(~seed)
-    state = State(rng, Assembler(f"wild{seed}"), 1, Traits(True, False, True, True))
+    state = State(rng, Assembler(f"wild{seed}"), 1, Traits(True, False, True, True, False))
     begin(state)
     extents = state.shape(rng.choice((1, 2, 2, 3)), 200)
     types = [state.dtype(), state.dtype()]
