@@ -325,6 +325,19 @@ def test_gather_rows(dtype: Any) -> None:
         gather_rows[3](table, np.array([3, 20], np.int32), out, COLS=8)
 
 
+@pytest.mark.parametrize("slots", [(1, 1), (2, 2), (2, 3), (4, 1), (6, 2)])
+def test_the_sanitizer_blames_no_pipeline(slots: tuple[int, int], needs_c: None) -> None:
+    x, y, z = random(500), random(500, seed=1), np.zeros(500, np.float32)
+    launch = add_ahead.options(mode="sanitized")[3](x, y, z, 500, BLOCK=32, SLOTS=slots)
+    assert launch.faults.clean, str(launch.faults)
+    x[100] = np.nan
+    launch = add_ahead.options(mode="sanitized")[1](x, y, z, 500, BLOCK=32, SLOTS=slots)
+    assert launch.faults.clean, str(launch.faults)
+    a, b, c = random(50, 70), random(70, 45, seed=1), np.zeros((50, 45), np.float32)
+    launch = gemm.options(mode="sanitized")[5](a, b, c, 32, 32, 16)
+    assert launch.faults.clean, str(launch.faults)
+
+
 def test_barriers_and_l2() -> None:
     x, out = random(1000), np.zeros(3, np.float32)
     block_sum[3, 4](x, out, 1000)

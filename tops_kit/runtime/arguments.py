@@ -78,6 +78,8 @@ class Arguments:
                 )
             elif type(value) is np.ndarray:
                 out += (value.dtype, value.ndim)
+            elif type(value) is ArrayType:
+                out.append(value)
             elif kind is None:
                 out.append(self._untyped_key(parameter, value))
             elif isinstance(kind, PointerType):
@@ -125,10 +127,10 @@ class Arguments:
             if kind is constexpr:
                 self._constexpr_key(parameter, value)
                 out[parameter.name] = value
+            elif isinstance(kind, PointerType):
+                out[parameter.name] = self._array_type(parameter, kind, value)
             elif isinstance(value, ArrayType):
                 out[parameter.name] = value
-            elif isinstance(kind, PointerType):
-                out[parameter.name] = self._array_type(parameter, kind, self._array(parameter, value))
             elif isinstance(kind, DType):
                 out[parameter.name] = kind
             elif is_array(value):
@@ -138,14 +140,16 @@ class Arguments:
         return out
 
     def _array_type(self, parameter: Parameter, kind: PointerType, value: Any) -> ArrayType:
-        dtype, ndim = array_type(value, parameter.name, kind.dtype)
+        if isinstance(value, ArrayType):
+            dtype, ndim = value.dtype, value.ndim
+        else:
+            dtype, ndim = array_type(self._array(parameter, value), parameter.name, kind.dtype)
         if kind.dtype is not None and dtype != kind.dtype:
             raise LaunchError(f"{parameter.name} is an array of {kind.dtype}, got one of {dtype}")
         if kind.ndim is not None and ndim != kind.ndim:
-            raise LaunchError(
-                f"{parameter.name} has {kind.ndim} ax{'i' if kind.ndim == 1 else 'e'}s, "
-                f"got an array of {ndim}: {_shape(value)}"
-            )
+            axes = "1 axis" if kind.ndim == 1 else f"{kind.ndim} axes"
+            shape = "" if isinstance(value, ArrayType) else f": {_shape(value)}"
+            raise LaunchError(f"{parameter.name} has {axes}, got an array of {ndim}{shape}")
         return ArrayType(dtype, ndim)
 
     # the launch

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tops_kit.engine.findings import Report
 from tops_kit.engine.launch import LaunchResult
 from tops_kit.engine.timing_result import TimingResult
 from tops_kit.gcu import Specification
@@ -43,9 +44,9 @@ class Launch:
         return self.result.output
 
     @property
-    def faults(self) -> list[Any]:
-        """What the sanitizer found (mode "sanitized")."""
-        return list(self.result.faults)
+    def faults(self) -> Report:
+        """What the sanitizer found (mode "sanitized"): `print(launch.faults)`; it is empty in other modes."""
+        return self.result.faults
 
     @property
     def counts(self) -> npt.NDArray[np.int64] | None:
@@ -117,7 +118,7 @@ class Launch:
         grid, block = self.result.grid, self.result.block
         shape = f"{_extents(grid)} x {_extents(block)} threads"
         timed = f", {self.cycles:,} cycles" if self.result.times is not None else ""
-        faults = f", {len(self.result.faults)} faults" if self.result.faults else ""
+        faults = f", {len(self.faults)} faults" if len(self.faults) else ""
         return f"<Launch of {self.program.name} on {self.part.name}: {shape}{timed}{faults}>"
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from tops_kit.engine.findings import Report
 from tops_kit.gcu import Specification
 from tops_kit.runtime.arrays import is_array
 from tops_kit.runtime.errors import LaunchError
@@ -23,12 +24,12 @@ class Trial:
     launch: Launch
     checked: Mapping[str, int]
     differences: tuple[Difference, ...]
-    findings: tuple[str, ...]  # of the sanitizer
+    findings: Report | None  # of the sanitizer, where it was asked for
 
     @property
     def good(self) -> bool:
         """Whether nothing is wrong, as far as was looked."""
-        return not self.differences and not self.findings
+        return not self.differences and not (self.findings is not None and len(self.findings))
 
     def text(self, *, lines: int = 5, pipeline: bool = False) -> str:
         """For people."""
@@ -40,7 +41,7 @@ class Trial:
 
     def _verdict(self) -> list[str]:
         name = self.launch.program.name
-        out = [f"sanitizer: {finding}" for finding in self.findings]
+        out = [str(self.findings)] if self.findings is not None else []
         if not self.checked:
             return [*out, f"{name}: not checked: the file names no reference (@{name}.reference)"]
         for one in self.differences:
@@ -64,7 +65,7 @@ class Trial:
             "good": self.good,
             "checked": dict(self.checked),
             "differences": [asdict(one) for one in self.differences],
-            "findings": list(self.findings),
+            "findings": None if self.findings is None else self.findings.to_json(),
             "output": list(self.launch.output),
             "timing": self.launch.report.to_json(),
         }
@@ -86,10 +87,9 @@ def try_kernel(
     """
     chosen = kernel.on(part)
     threads = _threads(shape, part)
-    findings: tuple[str, ...] = ()
+    findings = None
     if sanitize:
-        found = chosen.options(mode="sanitized", quiet=True)[threads](**_copies(arguments))
-        findings = tuple(str(fault) for fault in found.faults)
+        findings = chosen.options(mode="sanitized", quiet=True)[threads](**_copies(arguments)).faults
     launch = chosen.options(mode="timed", pipeline=pipeline)[threads](**_copies(arguments))
     if not kernel.examples.has_reference:
         return Trial(launch, {}, (), findings)
