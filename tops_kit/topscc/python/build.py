@@ -10,10 +10,11 @@ from typing import Any
 from tops_kit.isa.dtypes import DType
 from tops_kit.topscc.builder import Builder
 from tops_kit.topscc.kinds import ViewKind
+from tops_kit.topscc.python.assigned import stored_names
 from tops_kit.topscc.python.captures import Captures
 from tops_kit.topscc.python.core import Frame
 from tops_kit.topscc.python.places import Places
-from tops_kit.topscc.python.scope import Local, Scope, Static, stored_names
+from tops_kit.topscc.python.scope import Local, Scope, Static
 from tops_kit.topscc.python.signature import Parameter
 from tops_kit.topscc.python.source import FunctionSource
 from tops_kit.topscc.python.statements import Translator

@@ -7,6 +7,7 @@ import enum
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from tops_kit.topscc.language.words import word_of
 from tops_kit.topscc.python.captures import Captures
 from tops_kit.topscc.python.places import Placed
 from tops_kit.topscc.python.scope import Local, LocalFunction, Lost, Method, Region, Scope, Static
+from tops_kit.topscc.python.source import FunctionSource
 from tops_kit.topscc.tree import Buffer, Constant, Value, Variable
 
 NUMBER_WORDS = {"float64": "float", "longdouble": "float", "int64": "int", "uint64": "int"}
@@ -63,6 +65,7 @@ class Core:
         self.jump = (
             ""  # "break", "continue" or "return" that is certain: what follows in the block is not read
         )
+        self.sources: dict[CodeType, FunctionSource] = {}  # of the functions that were called
         self.axes: set[Extent] = set()  # the extents of whole axes of arrays
         # channels of pipelines' slots are given out from the last one down, those of lines from the first up
         self.next_channel = MAX_CHANNEL

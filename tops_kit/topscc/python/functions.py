@@ -12,10 +12,11 @@ from tops_kit.errors import UserError
 from tops_kit.topscc.diagnostics import Where
 from tops_kit.topscc.kinds import TileKind, ViewKind
 from tops_kit.topscc.language.types import constexpr
+from tops_kit.topscc.python.assigned import stored_names
 from tops_kit.topscc.python.core import Frame
 from tops_kit.topscc.python.expressions import Expressions
 from tops_kit.topscc.python.places import Places
-from tops_kit.topscc.python.scope import Local, LocalFunction, Scope, Static, stored_names
+from tops_kit.topscc.python.scope import Local, LocalFunction, Scope, Static
 from tops_kit.topscc.python.source import Definition, source_of
 from tops_kit.topscc.tree import Value, Variable
 
@@ -74,11 +75,13 @@ class Functions(Expressions):
             if function.scope is not self.scope or not isinstance(function.node, ast.Lambda):
                 inner.call = where
             return Callee(function.name, function.node, inner, function.node, function.defaults)
-        try:
-            source = source_of(function)
-        except UserError as reason:
-            raise self.error(str(reason), where) from None
         code = function.__code__
+        source = self.sources.get(code)
+        if source is None:
+            try:
+                source = self.sources[code] = source_of(function)
+            except UserError as reason:
+                raise self.error(str(reason), where) from None
         closure = function.__closure__ or ()
         scope = Scope(
             Places(source.file, source.name),

@@ -6,9 +6,9 @@ import ast
 from typing import Any
 
 from tops_kit.topscc.language.words import word_of
+from tops_kit.topscc.python.assigned import stored_names
 from tops_kit.topscc.python.core import Loop
 from tops_kit.topscc.python.pipelines import Pipelines
-from tops_kit.topscc.python.scope import stored_names
 
 MAX_UNROLLED = 4096  # rounds; more would be slip of the pen, and a program too long for the machine
 

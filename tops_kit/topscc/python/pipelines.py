@@ -15,9 +15,10 @@ from tops_kit.topscc.builder import Operand, Slice
 from tops_kit.topscc.building.transfers import MAX_CHANNEL
 from tops_kit.topscc.diagnostics import Where
 from tops_kit.topscc.kinds import TileKind, ViewKind
+from tops_kit.topscc.python.assigned import stored_names
 from tops_kit.topscc.python.core import Loop
 from tops_kit.topscc.python.rounds import Rounds
-from tops_kit.topscc.python.scope import LocalFunction, stored_names
+from tops_kit.topscc.python.scope import LocalFunction
 from tops_kit.topscc.tree import Buffer, Value, Variable
 
 _OWN_CHANNELS = 4  # with more slots than this the loads of a pipeline share one channel

@@ -9,9 +9,10 @@ from typing import Any
 
 from tops_kit.topscc.builder import Operand
 from tops_kit.topscc.kinds import TileKind
+from tops_kit.topscc.python.assigned import names_in_calls, stored_names
 from tops_kit.topscc.python.calls import Calls
 from tops_kit.topscc.python.core import Loop
-from tops_kit.topscc.python.scope import Local, LocalFunction, Scope, Static, stored_names
+from tops_kit.topscc.python.scope import Local, LocalFunction, Scope, Static
 from tops_kit.topscc.tree import Variable
 
 
@@ -28,20 +29,14 @@ class Rounds(Calls):
     def _touched(self, body: list[ast.AST], scope: Scope, seen: set[int]) -> set[Variable]:
         """Tiles that are handed to calls, which may change them in place, also in functions of the kernel."""
         out: set[Variable] = set()
-        for node in (inner for statement in body for inner in ast.walk(statement)):
-            names: list[ast.expr] = []
-            if isinstance(node, ast.Call):
-                names = [*node.args, *(keyword.value for keyword in node.keywords), node.func]
-            for name in names:
-                if not isinstance(name, ast.Name):
-                    continue
-                bound = self._bound_in(scope, name.id)
-                if isinstance(bound, Local) and isinstance(bound.variable.kind, TileKind):
-                    out.add(bound.variable)
-                value = bound.value if isinstance(bound, Static) else None
-                if isinstance(value, LocalFunction) and id(value) not in seen:
-                    seen.add(id(value))
-                    out |= self._touched([value.node], value.scope, seen)
+        for name in names_in_calls(body):
+            bound = self._bound_in(scope, name)
+            if isinstance(bound, Local) and isinstance(bound.variable.kind, TileKind):
+                out.add(bound.variable)
+            value = bound.value if isinstance(bound, Static) else None
+            if isinstance(value, LocalFunction) and id(value) not in seen:
+                seen.add(id(value))
+                out |= self._touched([value.node], value.scope, seen)
         return out
 
     def _bound_in(self, scope: Scope, name: str) -> Any:

@@ -76,20 +76,3 @@ class Method:
     base: Any
     name: str
     node: ast.Attribute
-
-
-def stored_names(body: list[ast.stmt] | ast.expr) -> frozenset[str]:
-    """The names that statements assign, not those of functions inside of them."""
-    out: set[str] = set()
-    pending: list[ast.AST] = list(body) if isinstance(body, list) else [body]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            out.add(node.name)
-            continue
-        if isinstance(node, ast.Lambda):
-            continue
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store | ast.Del):
-            out.add(node.id)
-        pending.extend(ast.iter_child_nodes(node))
-    return frozenset(out)

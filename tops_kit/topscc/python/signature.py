@@ -104,8 +104,8 @@ def _from_text(text: str, function: FunctionType, where: Where) -> Any:
         raise KernelError(
             f"the type {text} can't be read: {reason}",
             where,
-            "write tops.ptr(tops.f32), tops.i32, tops.constexpr, with names of the module: others are not seen "
-            "in types that are texts (also by `from __future__ import annotations`)",
+            "write tops.ptr(tops.f32), tops.i32, tops.constexpr, with names of the module: types that are "
+            "texts (also by `from __future__ import annotations`) see no others",
         ) from None
 
 
