@@ -26,7 +26,7 @@ def c_engine():
 
 
 def different(seeds, setups=None):
-    """What differs. Not each program runs in all modes: times, and transfers put off, take the oracle long."""
+    """What differs. Not every program runs in all modes: times and late transfers take the oracle long."""
     found = []
     for seed in seeds:
         these = setups or (compare.SETUPS, UNTIMED, AT_ONCE, UNTIMED)[seed % 4]
