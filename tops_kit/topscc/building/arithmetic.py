@@ -203,6 +203,11 @@ class ArithmeticBuilder(ViewBuilder):
             operand = self._elementwise("cast", [operand], ScalarKind(register), where)
         if dtype == register:
             return operand
+        if kind.dtype.is_float and register == I32:  # floats saturate, as those of tiles do; ints wrap
+            least = 0 if dtype.kind == "u" else -(1 << (8 * dtype.size_bytes - 1))
+            greatest = least + (1 << (8 * dtype.size_bytes)) - 1
+            operand = self._elementwise("max", [operand, least], ScalarKind(I32), where)
+            operand = self._elementwise("min", [operand, greatest], ScalarKind(I32), where)
         return self._elementwise(f"to {dtype}", [operand], ScalarKind(register), where)
 
     def truth(self, a: Operand, where: Where) -> Operand:
