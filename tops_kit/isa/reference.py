@@ -53,8 +53,8 @@ _GROUPS = {
     ),
     "tile": (
         "Tiles",
-        "All operands lie in L1. Shapes broadcast as numpy's. A compiler's tile gets its extents from what is "
-        "written; other destinations must have them already.",
+        "All operands lie in L1. Shapes broadcast as numpy's. A compiler's tile gets its extents from what "
+        "is written; other destinations must have them already.",
     ),
     "matrix": ("Matrices", "f32, f16 and bf16 accumulate in f32; integers in i32."),
     "dte": (
