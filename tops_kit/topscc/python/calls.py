@@ -191,6 +191,7 @@ class Calls(Functions):
         except TypeError as reason:
             shown = ", ".join(parameter for parameter in signature.parameters)
             raise self.error(f"tops.{name}: {reason}", node, f"it takes ({shown})") from None
+        self._may_reach_outside(bound.arguments)
         values: dict[str, Any] = {}
         nodes: dict[str, ast.expr] = {}
         modes = {parameter.name: str(parameter.annotation) for parameter in signature.parameters.values()}
@@ -208,6 +209,15 @@ class Calls(Functions):
             else:
                 values[parameter.name] = parameter.default
         return meaning(Call(self, name, node, self.where(node), values, nodes, modes))
+
+    def _may_reach_outside(self, arguments: dict[str, Any]) -> None:
+        """What a transfer loads with `pad`, or stores to with `clip`: there, x[-2:6] begins before x."""
+        pad, clip = arguments.get("pad"), arguments.get("clip")
+        sources = [arguments[name] for name in ("second", "source", "first") if name in arguments]
+        if isinstance(pad, ast.expr) and sources:
+            self.reaching.add(sources[0])
+        if isinstance(clip, ast.expr) and self.static(self.value(clip)) and "destination" in arguments:
+            self.reaching.add(arguments["destination"])
 
     def _argument(self, node: ast.expr, mode: str) -> Any:
         """An argument, read as its parameter in the language's signature wants it."""

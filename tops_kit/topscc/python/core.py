@@ -66,6 +66,7 @@ class Core:
             ""  # "break", "continue" or "return" that is certain: what follows in the block is not read
         )
         self.sources: dict[CodeType, FunctionSource] = {}  # of the functions that were called
+        self.reaching: set[ast.expr] = set()  # subscripts that may reach outside: of a load with pad, ...
         self.axes: set[Extent] = set()  # the extents of whole axes of arrays
         # channels of pipelines' slots are given out from the last one down, those of lines from the first up
         self.next_channel = MAX_CHANNEL

@@ -144,6 +144,8 @@ class Pipelines(Rounds):
             if not isinstance(source, LocalFunction):
                 continue
             own = {argument.arg for argument in ast.walk(source.node) if isinstance(argument, ast.arg)}
+            if isinstance(source.node, ast.FunctionDef):
+                own |= stored_names(source.node.body)
             for name in ast.walk(source.node):
                 if isinstance(name, ast.Name) and name.id in stored - own and source.scope is self.scope:
                     raise self.error(

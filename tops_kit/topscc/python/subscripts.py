@@ -44,22 +44,20 @@ class Subscripts(Names):
             return memory
         if any(item is _NEW_AXIS for item in items):
             return self._new_axes(memory, items, node)
-        return self.builder.index(memory, items, where)
+        return self.builder.index(memory, items, where, outside=node in self.reaching)
 
     def _new_axes(self, memory: Value, items: list[Any], node: ast.Subscript) -> Value:
-        """`t[:, None]`: whole axes, and new ones of extent 1."""
-        kind = memory.kind
+        """`t[:, None]`, `x[i:j, None]`: new axes of extent 1."""
+        where = self.where(node)
         old = [item for item in items if item is not _NEW_AXIS]
         whole = all(isinstance(item, Slice) and item == Slice() for item in old)
-        if not isinstance(kind, TileKind) or not whole:
-            raise self.error(
-                "None in a subscript makes a new axis of a whole tile only",
-                node,
-                "first give the part a name, or write tops.reshape(t, (n, 1))",
-            )
-        extents = iter([self.builder.extent(memory, axis, self.where(node)) for axis in range(kind.rank)])
-        shape: list[Operand] = [1 if item is _NEW_AXIS else next(extents) for item in items]
-        return self.builder.reshape(memory, [*shape, *extents], self.where(node))
+        part = memory if whole else self.builder.index(memory, old, where)
+        kind = part.kind
+        assert isinstance(kind, TileKind | ViewKind)
+        extents = iter([self.builder.extent(part, axis, where) for axis in range(kind.rank)])
+        kept = [item for item in items if item is _NEW_AXIS or isinstance(item, Slice)]
+        shape: list[Operand] = [1 if item is _NEW_AXIS else next(extents) for item in kept]
+        return self.builder.reshape(part, [*shape, *extents], where)
 
     # the base and the items
 
