@@ -213,6 +213,7 @@ def buffer_kernel(shape=(4, 6), slots=2, dtype=dtypes.I32, space="L1"):
         (("tshape", "u", "t", 2, -4, -6, 0), "shape"),
         (("tshape", "u", "over", 1, 24, 0, 0), "view"),
         (("tshape", "u", "columns", 1, 16, 0, 0), "shape"),
+        (("tshape", "u", "columns", 3, 2, 2, 4), "shape"),
         (("lds", "n", "t", 3, 6, 0), "index"),
         (("lds", "n", "unset", 0, 0, 0), "space"),
         (("sts", "t", -1, 0, 0, 0), "index"),
@@ -249,6 +250,20 @@ def test_views_of_views_reach_the_right_elements():
     asm.op("lds", "x", "flat", c(3 * 6 + 5), c(0), c(0))
     asm.show("n", "x")
     assert shown(asm) == [4, 77]
+
+
+def test_axes_of_one_element_come_and_go_in_any_view():
+    asm = buffer_kernel((4, 6))
+    c = asm.constant
+    asm.op("sts", "t", c(3), c(5), c(0), c(77))
+    asm.op("tslice", "u", "t", 1, c(2), c(6))
+    asm.op("tstep", "u", "u", 1, c(3))  # columns 2 and 5
+    asm.op("tshape", "wide", "u", 3, c(4), c(1), c(2))
+    asm.op("lds", "x", "wide", c(3), c(0), c(1))
+    asm.op("tshape", "back", "wide", 2, c(4), c(2), c(0))
+    asm.op("lds", "y", "back", c(3), c(1), c(0))
+    asm.show("x", "y")
+    assert shown(asm) == [77, 77]
 
 
 def test_what_lies_outside_does_not_exist():

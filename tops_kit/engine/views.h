@@ -8,7 +8,8 @@
    tover   n becomes max(0, stop - start), which must fit 31 bits (else FAULT_VIEW); lo, hi move along.
    tstep   step >= 1 and the axis whole (lo 0, hi n), else FAULT_VIEW (axis, 0, step, n); n becomes ceil(n / step).
    tperm   a permutation of the axes, else FAULT_VIEW (order, 0, 0, rank).
-   tshape  whole, else FAULT_VIEW (0, 0, 0, 0); dense and as many elements, each extent >= 0, else FAULT_SHAPE.
+   tshape  whole, else FAULT_VIEW (0, 0, 0, 0); as many elements, each extent >= 0, and dense or (any strides) the same
+           extents but for those of 1, else FAULT_SHAPE.
    tdim, and the axis of all these: axis < rank, else FAULT_VIEW (axis, 0, 0, -1).
    A register that holds no view yet: FAULT_SPACE. Only tbuf and tcopyview give result tiles. */
 #ifndef TOPS_VIEWS_H
@@ -153,6 +154,20 @@ static inline int view_permute(thread *self, tile *d, const tile *a, int order) 
     return FAULT_NONE;
 }
 
+/* The strides of other extents, where they are the same but for those of 1, which may come and go; else false. */
+static inline bool view_same_extents(const tile *a, int rank, const int32_t *n, int element_bytes, int64_t *strides) {
+    int k = 0;
+    for (int i = 0; i < rank; i++) {
+        strides[i] = element_bytes;
+        if (n[i] == 1) continue;
+        while (k < a->rank && a->n[k] == 1) k++;
+        if (k == a->rank || a->n[k] != n[i]) return false;
+        strides[i] = a->stride[k++];
+    }
+    while (k < a->rank && a->n[k] == 1) k++;
+    return k == a->rank;
+}
+
 static inline int view_reshape(thread *self, tile *d, const tile *a, int element_bytes, int rank, const int32_t *n) {
     if (unlikely(a->space == SPACE_NONE)) return fault_set(self, FAULT_SPACE, NULL, 0, 0, 0, 0);
     if (unlikely(!a->inside)) return fault_set(self, FAULT_VIEW, a, 0, 0, 0, 0);
@@ -164,15 +179,23 @@ static inline int view_reshape(thread *self, tile *d, const tile *a, int element
     }
     for (int k = 0; k < rank && !empty; k++) fits = !__builtin_mul_overflow(count, n[k], &count) && fits;
     if (empty) count = 0;
-    if (unlikely(!fits || count != view_elements(a) || !view_dense(a, element_bytes))) return fault_shapes(self, a, rank, n);
+    if (unlikely(!fits || count != view_elements(a))) return fault_shapes(self, a, rank, n);
+    int64_t strides[MAX_AXES];
+    if (view_dense(a, element_bytes)) {
+        int64_t stride = element_bytes;
+        for (int k = rank; k-- > 0;) {
+            strides[k] = stride;
+            stride *= n[k];
+        }
+    } else if (unlikely(!view_same_extents(a, rank, n, element_bytes, strides))) {
+        return fault_shapes(self, a, rank, n);
+    }
     if (d != a) *d = *a;
     d->rank = (uint8_t)rank;
-    int64_t stride = element_bytes;
-    for (int k = rank; k-- > 0;) {
+    for (int k = 0; k < rank; k++) {
         d->n[k] = d->hi[k] = n[k];
         d->lo[k] = 0;
-        d->stride[k] = stride;
-        stride *= n[k];
+        d->stride[k] = strides[k];
     }
     d->result = 0;
     return FAULT_NONE;

@@ -71,19 +71,22 @@ def permuted(a: Tile, order: int) -> Tile:
 
 
 def reshaped(a: Tile, extents: Sequence[int]) -> Tile:
-    """The elements of a dense view with other extents."""
+    """The elements of a dense view with other extents; of any view where only extents of 1 come and go."""
     _check(a)
     if not a.inside:
         raise Trap(VIEW, a)
-    fits = all(n >= 0 for n in extents) and math.prod(extents) == math.prod(a.n)
-    if not fits or not dense(a):
+    if not all(n >= 0 for n in extents) or math.prod(extents) != math.prod(a.n):
+        raise shapes_trap(a, extents)
+    size = a.dtype.size_bytes
+    if dense(a):
+        strides = [size * math.prod(extents[axis + 1 :]) for axis in range(len(extents))]
+    elif [n for n in extents if n != 1] == [n for n in a.n if n != 1]:
+        kept = iter([stride for n, stride in zip(a.n, a.stride, strict=True) if n != 1])
+        strides = [size if n == 1 else next(kept) for n in extents]
+    else:
         raise shapes_trap(a, extents)
     d = _derived(a)
-    d.n, d.lo, d.hi, d.stride = list(extents), [0] * len(extents), list(extents), []
-    stride = a.dtype.size_bytes
-    for n in reversed(extents):
-        d.stride.insert(0, stride)
-        stride *= n
+    d.n, d.lo, d.hi, d.stride = list(extents), [0] * len(extents), list(extents), strides
     return d
 
 
