@@ -203,14 +203,14 @@ class Kernel:
 
     # compiling
 
-    def compile(self, *args: Any, **keywords: Any) -> Program:
+    def compile(self, /, *args: Any, **keywords: Any) -> Program:
         """The program for arguments; nothing runs. In place of an array, its ArrayType does.
 
         Raises KernelError, LaunchError.
         """
         return self._definition.get(args, keywords, self.part)[1].program
 
-    def tree(self, *args: Any, **keywords: Any) -> Tree:
+    def tree(self, /, *args: Any, **keywords: Any) -> Tree:
         """The kernel's tree for arguments: what the compiler made of the source."""
         values = self._definition.arguments.ordered(args, keywords)
         return self._definition.build(values, self.part)[0]
@@ -290,7 +290,7 @@ class Launcher:
     grid: tuple[int, ...]
     block: tuple[int, ...]
 
-    def __call__(self, *args: Any, **keywords: Any) -> Launch:
+    def __call__(self, /, *args: Any, **keywords: Any) -> Launch:
         """Launch, and wait for the end.
 
         Raises LaunchError (arguments), KernelError (it can't be compiled), KernelFault (it did what it must

@@ -1,7 +1,7 @@
 """Pipelines: loops whose loads run ahead of their body.
 
-With `slots` slots a buffer's loads run `slots` - 1 rounds ahead. Before the loop the first ones are started;
-each round starts one more, into the slot that the round before has left, and then waits for its own.
+With `slots` slots a buffer's loads run `slots` - 1 rounds ahead, or fewer: `ahead`. Before the loop the first
+ones are started; each round starts one more, into the slot that was left longest ago, and then waits for its own.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _OWN_CHANNELS = 4  # with more slots than this the loads of a pipeline share one
 
 @dataclass(slots=True, eq=False)
 class Stream:
-    """One load of a pipeline: what fills a buffer. `slots` - 1 loads run ahead, each with an event.
+    """One load of a pipeline: what fills a buffer. Each load that runs ahead has an event.
 
     `channel` is that of slot 0; the others follow below it. `kind` is that of the source, once it was built;
     `tails`: its extents can differ from round to round.
@@ -67,10 +67,10 @@ class Pipelines(Rounds):
         where = self.head(node, node.iter)
         start, stop, step = self.bounds(call, "pipeline")
         keywords = {keyword.arg: keyword.value for keyword in call.keywords}
-        unknown = [keyword for keyword in call.keywords if keyword.arg not in ("load", "pad")]
+        unknown = [keyword for keyword in call.keywords if keyword.arg not in ("load", "pad", "ahead")]
         if unknown:
             raise self.error(
-                f"pipeline has no argument {unknown[0].arg}", unknown[0], "it takes load= and pad="
+                f"pipeline has no argument {unknown[0].arg}", unknown[0], "it takes load=, pad= and ahead="
             )
         if "load" not in keywords:
             raise self.error(
@@ -78,16 +78,18 @@ class Pipelines(Rounds):
             )
         pad = self.number(keywords["pad"]) if "pad" in keywords else None
         pairs = self._pairs(keywords["load"], name)
+        most = max(buffer.slots for buffer, _, _ in pairs) - 1
+        ahead = self._ahead(keywords["ahead"], most) if "ahead" in keywords else most
         self._do_not_depend(pairs, node)
         pipeline = Pipeline(
-            [self._stream(buffer, source, at, where) for buffer, source, at in pairs],
+            [self._stream(buffer, source, at, ahead, where) for buffer, source, at in pairs],
             stop,
             step,
             pad,
             where,
         )
         counts = {stream.buffer.slots for stream in pipeline.streams}
-        for distance in range(max(counts) - 1):
+        for distance in range(ahead):
             some = [stream for stream in pipeline.streams if distance < len(stream.events)]
             position = self._plus(start, step, distance, where)
             self._start_loads(pipeline, some, position, distance, distance)
@@ -154,7 +156,18 @@ class Pipelines(Rounds):
                         "compute it from the loop variable, or load without a pipeline",
                     )
 
-    def _stream(self, buffer: Buffer, source: Any, at: ast.expr, where: Where) -> Stream:
+    def _ahead(self, node: ast.expr, most: int) -> int:
+        """How many rounds loads run ahead."""
+        ahead = self.integer(self.value(node), "ahead", node)
+        if not 1 <= ahead <= most:
+            raise self.error(
+                f"loads can't run {ahead} rounds ahead with {most + 1} slot{'s' * (most > 0)}",
+                node,
+                f"1 to {most} are possible" if most else "give the buffers slots=2 or more",
+            )
+        return ahead
+
+    def _stream(self, buffer: Buffer, source: Any, at: ast.expr, ahead: int, where: Where) -> Stream:
         def view(position: Operand) -> Value:
             value = self.operand(self.call_with(source, [position], at), at)
             if not isinstance(value, Value) or not isinstance(value.kind, ViewKind | TileKind):
@@ -166,7 +179,7 @@ class Pipelines(Rounds):
 
         events = tuple(
             self.builder.declare(f"{buffer.name}.ready{number}", self.builder.no_event(where), where)
-            for number in range(buffer.slots - 1)
+            for number in range(min(ahead, buffer.slots - 1))
         )
         channel = self.next_channel
         self.next_channel = (channel - buffer.slots) % (MAX_CHANNEL + 1)
@@ -278,19 +291,19 @@ class Pipelines(Rounds):
         later: dict[int, Operand] = {1: 0}
         for count, variable in slots.items():
             now[count] = self.builder.read(variable, where)
-            after = self._next_slot(now[count], count, where)
-            # the slot that the round before this one has left
-            later[count] = after if count == 2 else self._previous_slot(now[count], count, where)
+            after = self._slot_after(now[count], 1, count, where)
+            ahead = next(len(stream.events) for stream in streams if stream.buffer.slots == count)
+            later[count] = after if ahead == 1 else self._slot_after(now[count], ahead, count, where)
             self.builder.assign(variable, after, where)
         awaited: list[Value] = []
         for stream in streams:
             awaited += [self.builder.read(event, where) for event in stream.events[:1]]
             for event, other in zip(stream.events, stream.events[1:], strict=False):
                 self.builder.assign(event, self.builder.read(other, where), where)
-        for ahead in sorted({len(stream.events) for stream in streams} - {0}):
-            some = [stream for stream in streams if len(stream.events) == ahead]
-            following = self._plus(position, pipeline.step, ahead, where)
-            self._start_loads(pipeline, some, following, later[ahead + 1], -1)
+        for count in sorted(slots):
+            some = [stream for stream in streams if stream.buffer.slots == count]
+            following = self._plus(position, pipeline.step, len(some[0].events), where)
+            self._start_loads(pipeline, some, following, later[count], -1)
         for started in awaited:
             self.builder.wait(started, where)
         for stream in streams:
@@ -302,13 +315,17 @@ class Pipelines(Rounds):
             if not stream.events and source is not None:
                 self.builder.copy(view, source, at, pad=pipeline.pad)
 
-    def _next_slot(self, slot: Operand, count: int, where: Where) -> Operand:
+    def _slot_after(self, slot: Operand, rounds: int, count: int, where: Where) -> Operand:
+        """The slot that is worked on some rounds later, at most one round of all slots."""
         if count == 2:
             return self.builder.binary("sub", 1, slot, where)
-        following = self.builder.binary("add", slot, 1, where)
-        full = self.builder.compare("eq", following, count, where)
-        return self.builder.select(full, 0, following, where)
-
-    def _previous_slot(self, slot: Operand, count: int, where: Where) -> Operand:
-        first = self.builder.compare("eq", slot, 0, where)
-        return self.builder.select(first, count - 1, self.builder.binary("sub", slot, 1, where), where)
+        if rounds == count - 1:  # the one before
+            first = self.builder.compare("eq", slot, 0, where)
+            return self.builder.select(first, count - 1, self.builder.binary("sub", slot, 1, where), where)
+        following = self.builder.binary("add", slot, rounds, where)
+        if rounds == 1:
+            full = self.builder.compare("eq", following, count, where)
+            return self.builder.select(full, 0, following, where)
+        over = self.builder.compare("ge", following, count, where)
+        around = self.builder.binary("sub", following, count, where)
+        return self.builder.select(over, around, following, where)

@@ -13,6 +13,7 @@ from typing import TypeAlias
 from tops_kit.errors import UserError
 from tops_kit.isa.program import SourceFile
 
+_ASYNC = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 Definition: TypeAlias = ast.FunctionDef | ast.Lambda
 
 
@@ -33,6 +34,8 @@ def source_of(function: FunctionType) -> FunctionSource:
     """
     code = function.__code__
     name = function.__name__
+    if code.co_flags & _ASYNC:
+        raise UserError(f"{name}: {code.co_filename}:{code.co_firstlineno}: an async function: write def")
     linecache.checkcache(code.co_filename)
     lines = linecache.getlines(code.co_filename, function.__globals__)
     first = code.co_firstlineno
