@@ -44,6 +44,24 @@ def add_ahead(
 
 
 @tops.kernel
+def shift_ahead(x: tops.ptr(), y: tops.ptr(), n: tops.i32, SLOTS: tops.constexpr, AHEAD: tops.constexpr):
+    a = tops.l1(x.dtype, (8,), slots=SLOTS[0])
+    b = tops.l1(x.dtype, (8,), slots=SLOTS[1])
+
+    def part(i):
+        j = min(i + 8, n)
+        return x[i:j]
+
+    stored = tops.no_event()
+    for i in tops.pipeline(0, n, 8, load=[(a, part), (b, part)], ahead=AHEAD):
+        j = min(i + 8, n)
+        assert tops.all(a[i] == b[i])[0]
+        tops.wait(stored)
+        stored = tops.store_async(y[i:j], a[i])
+    tops.wait(stored)
+
+
+@tops.kernel
 def gemm(
     A: tops.ptr(), B: tops.ptr(), C: tops.ptr(), BM: tops.constexpr, BN: tops.constexpr, BK: tops.constexpr
 ):
@@ -238,6 +256,17 @@ def test_pipelines_of_any_depth(slots: tuple[int, int], n: int) -> None:
     x, y, z = random(n), random(n, seed=1), np.zeros(n, np.float32)
     add_ahead[3](x, y, z, n, BLOCK=32, SLOTS=slots)
     assert np.array_equal(z, x + y)
+
+
+@pytest.mark.parametrize(
+    ("slots", "ahead"), [((3, 3), 1), ((4, 3), 1), ((5, 7), 2), ((7, 4), 2), ((6, 6), 4), ((3, 1), 1)]
+)
+def test_stores_from_slots_that_no_load_fills_yet(slots: tuple[int, int], ahead: int, needs_c: None) -> None:
+    for n in (0, 5, 16, 201):
+        x, y = random(n), np.zeros(n, np.float32)
+        launch = shift_ahead.options(mode="sanitized", defer=True)[1](x, y, n, slots, ahead)
+        assert launch.faults.clean, str(launch.faults)
+        assert np.array_equal(x, y)
 
 
 @pytest.mark.parametrize("slots", [(1, 1), (2, 3)])

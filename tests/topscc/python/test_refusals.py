@@ -158,6 +158,18 @@ CASES = {
         "loads run ahead",
         "loop variable",
     ),
+    "pipeline too far ahead": (
+        "b = tops.l1(tops.f32, (1,), slots=2)\n"
+        "for i in tops.pipeline(n, load=(b, lambda i: x[i:i+1]), ahead=«2»):\n    pass",
+        "can't run 2 rounds ahead with 2 slots",
+        "1 to 1",
+    ),
+    "pipeline ahead of one slot": (
+        "b = tops.l1(tops.f32, (1,))\n"
+        "for i in tops.pipeline(n, load=(b, lambda i: x[i:i+1]), ahead=«1»):\n    pass",
+        "can't run 1 rounds ahead with 1 slot",
+        "slots=2",
+    ),
     "pipeline of another type": (
         "b = tops.l1(tops.f16, (1,), slots=2)\n"
         "for i in tops.pipeline(n, load=«(b, lambda i: x[i:i+1])»):\n    pass",
