@@ -229,6 +229,33 @@ def test_what_was_read_before_an_assignment_stays() -> None:
     assert out.tolist() == [19.0] * 4
 
 
+def test_a_sum_that_a_variable_holds_is_not_computed_twice_nor_copied() -> None:
+    k = Sketch()
+    y = k.pointer("y", I32, 1)
+    i = k.begin_range("i", 0, 6, 2, assigns=[])
+    following = k.declare("following", k.binary("add", k.read(i), 2))
+    two = part(k.read(i), k.binary("add", k.read(i), 2))
+    k.store(k.index(y, [two]), k.full(I32, (2,), k.read(following)))
+    k.end_range()
+    program = k.program()
+    assert names(program).count("iadd") == 2  # i + 2, and the next i
+    assert results(k, 6) == [2, 2, 4, 4, 6, 6]
+
+
+def test_long_code_without_loops_is_compiled() -> None:
+    k = Sketch()
+    x, y, n = k.pointer("x", I32, 1), k.pointer("y", I32, 1), k.declare("n", k.special("num_threads"))
+    low = k.declare("low", k.read(n))
+    for step in range(600):
+        k.assign(n, k.binary("add", k.binary("add", k.read(n), k.special("thread_id")), step))
+        k.assign(low, k.binary("min", k.read(low), k.read(n)))
+    some = k.load(k.index(x, [part(0, k.binary("min", k.read(low), 4))]))
+    k.store(k.index(y, [part(0, k.binary("min", k.read(low), 4))]), k.binary("add", some, k.read(n)))
+    x_, y_ = np.arange(4, dtype=np.int32), np.zeros(4, np.int32)
+    run(k.program(), x_, y_)
+    assert y_.tolist() == [1 + 600 * 599 // 2, 0, 0, 0]
+
+
 # views and tiles
 
 

@@ -9,6 +9,7 @@ from tests.topscc.sketch import Sketch, as_argument, names, part, run
 from tops_kit.engine.launch import ENGINES, launch
 from tops_kit.isa.dtypes import F32, I32
 from tops_kit.isa.program import Program
+from tops_kit.topscc.target import Target
 from tops_kit.topscc.tree import Value
 
 pytestmark = [pytest.mark.smoke, pytest.mark.filterwarnings("ignore:kernels run on the Python oracle")]
@@ -296,3 +297,19 @@ def test_each_place_has_its_channel() -> None:
         if name == "dma"
     ]
     assert channels == [0, 1, 2, 255]
+
+
+def test_where_two_slots_do_not_fit_a_store_waits_for_the_one_before() -> None:
+    k = Sketch(target=Target("tiny", 3 << 10, 4096))
+    x, y = k.pointer("x", F32, 2), k.pointer("y", F32, 2)
+    i = k.begin_range("i", 0, 4, 1, assigns=[])
+    v = k.read(i)
+    t = k.declare("t", k.load(rows(k, x, k.binary("mul", v, 64), 64)))
+    k.store(rows(k, y, k.binary("mul", v, 64), 64), k.read(t))
+    k.end_range()
+    program = k.program()
+    assert [(b.name, b.slots) for b in program.buffers] == [("t", 1)]
+    assert of_dte(program) == ["wait", "dma", "wait", "dma", "blt", "wait"]
+    x_, y_ = np.arange(2048, dtype=np.float32).reshape(256, 8), np.zeros((256, 8), np.float32)
+    late(program, x_, y_)
+    np.testing.assert_array_equal(y_, x_)

@@ -20,6 +20,10 @@ def slot_bytes(dtype: DType, shape: Sequence[int]) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
+class MemoryOverflowError(KernelError):
+    """Buffers and tiles that need more L1 or L2 than the part has."""
+
+
 @dataclass(frozen=True, slots=True)
 class Need:
     """Memory that a buffer, or a tile of the compiler, takes."""
@@ -38,12 +42,12 @@ class Need:
 
 
 def check_buffers(buffers: Iterable[Buffer], target: Target) -> None:
-    """Raise KernelError when the kernel's own buffers need more than the part has."""
+    """Raise MemoryOverflowError when the kernel's own buffers need more than the part has."""
     check([Need(b.name, b.space, b.dtype, b.shape, b.slots, b.where) for b in buffers], target)
 
 
 def check(needs: Sequence[Need], target: Target) -> None:
-    """Raise KernelError with the buffers and their sizes, largest first, when a memory overflows."""
+    """Raise MemoryOverflowError with the buffers and their sizes, largest first, when a memory overflows."""
     for space, available in (("L1", target.l1_bytes), ("L2", target.l2_bytes)):
         wanted = [need for need in needs if need.space == space]
         total = sum(need.size_bytes for need in wanted)
@@ -58,7 +62,7 @@ def check(needs: Sequence[Need], target: Target) -> None:
         rest = len(wanted) - len(rows)
         listing = "; ".join(rows) + (f"; and {rest} more" if rest else "")
         owner = "a thread" if space == "L1" else "a block"
-        raise KernelError(
+        raise MemoryOverflowError(
             f"{space} overflows: {_size(total)} of the {_size(available)} that {owner} of {target.name} has "
             f"({listing})",
             wanted[0].where,

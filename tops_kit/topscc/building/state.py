@@ -33,6 +33,9 @@ class Holding:
     value: Value | None = None
 
 
+_MAX_TERMS = 16  # of a sum, and how deep minima are followed: long unrolled code is not looked through
+_MAX_MINIMA = 6
+
 State = dict[Variable, Holding]  # the variables that certainly have a value
 
 
@@ -164,7 +167,10 @@ class BuilderState:
             return Affine(int(value.value))
         found = self._affines.get(value)
         if found is None:
-            found = self._affines[value] = self._derive(value)
+            found = self._derive(value)
+            if len(found.terms) > _MAX_TERMS:
+                found = Affine.symbol(value.number)
+            self._affines[value] = found
         return found
 
     def _derive(self, value: Value) -> Affine:
@@ -187,14 +193,14 @@ class BuilderState:
                         return self._affine(b).times(factor)
         return Affine.symbol(value.number)
 
-    def _least(self, value: Value) -> list[Affine]:
+    def _least(self, value: Value, depth: int = 0) -> list[Affine]:
         """Sums that an integer never exceeds: itself, and what it is the minimum of."""
         out = [self._affine(value)]
         known = self._known.get(value, value)
         node = self._definitions.get(known)
-        if isinstance(node, tree.Elementwise) and node.name == "min":
+        if isinstance(node, tree.Elementwise) and node.name == "min" and depth < _MAX_MINIMA:
             for operand in node.operands:
-                out += self._least(operand)
+                out += self._least(operand, depth + 1)
         extent = self._measured(known)
         if isinstance(extent, AtMost) and extent.bound is not None:
             out.append(Affine(extent.bound))

@@ -72,6 +72,8 @@ class VariableBuilder(TileBuilder):
 
     def _set(self, variable: Variable, value: Value, where: Where, *, first: bool) -> None:
         known = value if value.kind == I32_KIND and variable.kind == I32_KIND else None
+        if known is not None:
+            self._affine(known)  # now, so that the next variable's is one step away
         kind = value.kind if isinstance(variable.kind, TileKind | ViewKind) else variable.kind
         kind = self._kept_kind(variable.kind, kind)
         self._state[variable] = Holding(next(self._versions), kind, known)

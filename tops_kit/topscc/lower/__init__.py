@@ -10,6 +10,7 @@ from __future__ import annotations
 from tops_kit.isa.program import Program
 from tops_kit.topscc.lower.encode import encode
 from tops_kit.topscc.lower.lowering import Lowering
+from tops_kit.topscc.memory import MemoryOverflowError
 from tops_kit.topscc.tree import Kernel
 
 
@@ -18,6 +19,14 @@ def lower(kernel: Kernel) -> Program:
 
     KernelError when L1 overflows, with the compiler's own tiles, or the program gets too long.
     """
-    lowering = Lowering(kernel)
+    try:
+        return _lower(kernel, two_slots=True)
+    except MemoryOverflowError:
+        # stores that wait for the one before need one slot where two don't fit
+        return _lower(kernel, two_slots=False)
+
+
+def _lower(kernel: Kernel, *, two_slots: bool) -> Program:
+    lowering = Lowering(kernel, two_slots=two_slots)
     lowering.run()
     return encode(lowering)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tops_kit.topscc import tree
-from tops_kit.topscc.kinds import ScalarKind, TileKind, ViewKind
+from tops_kit.topscc.kinds import ScalarKind, TileKind, VectorKind, ViewKind
 from tops_kit.topscc.tree import Block, Computed, Constant, Kernel, Node, Value, Variable
 
 # nodes that only compute: without a user they are left out, and they may run later than they stand
@@ -59,6 +60,8 @@ class Analysis:
         self._bury()
         for block, final, owner in self.all_blocks:
             self._postpone(block, final, owner)
+        for block, _, _ in self.all_blocks:
+            self._adopt(block)
         return self
 
     def _next(self) -> int:
@@ -181,6 +184,28 @@ class Analysis:
         if isinstance(node, tree.Logical):
             self._try(node.a, node, alive, index, at)
 
+    def _adopt(self, block: Block) -> None:
+        """Let variables hold values that others need as well: for `j = i + n`, while j stays, i + n is j."""
+        index: dict[Value, int] = {}
+        alive = [node for node in block if node not in self.dead]
+        for number, node in enumerate(alive):
+            if isinstance(node, tree.Elementwise) and isinstance(node.result.kind, ScalarKind | VectorKind):
+                index[node.result] = number
+            if not isinstance(node, tree.Assign):
+                continue
+            value, at = node.value, index.get(node.value)
+            if at is None or value in self.later:
+                continue
+            if not all(isinstance(other, (*PURE, tree.Load)) for other in alive[at + 1 : number]):
+                continue
+            here = self.place[node].position
+            others = [user for user in self.users[value] if user is not node]
+            if all(self.use_position(user, value)[0] > here for user in others):
+                changes = self.change_positions[node.variable]
+                following = bisect_right(changes, here)
+                if following == len(changes) or changes[following] >= self.last_use(value):
+                    self.later[value] = node
+
     # positions
 
     def use_position(self, user: Node, value: Value) -> tuple[int, tuple[Node, ...]]:
@@ -223,12 +248,9 @@ class Analysis:
 
     def changes_before_last_use(self, node: tree.Read) -> bool:
         """Whether the variable changes while somebody still needs what was read."""
-        positions = self.change_positions.get(node.variable, ())
-        start = self.place[node].position
-        if not any(position > start for position in positions):
-            return False
-        last = self.last_use(node.result)
-        return any(start < position < last for position in positions)
+        positions = self.change_positions.get(node.variable, [])  # they ascend
+        following = bisect_right(positions, self.place[node].position)
+        return following < len(positions) and positions[following] < self.last_use(node.result)
 
     def may_follow(self, first: Node, second: Node) -> bool:
         """Whether `second` may run after `first`."""

@@ -30,8 +30,8 @@ class OpenLoop:
 class ControlLowering(TransferLowering):
     """Control."""
 
-    def __init__(self, kernel: tree.Kernel) -> None:
-        super().__init__(kernel)
+    def __init__(self, kernel: tree.Kernel, *, two_slots: bool = True) -> None:
+        super().__init__(kernel, two_slots=two_slots)
         self.open_loops: list[OpenLoop] = []
 
     def block(self, block: Block) -> None:

@@ -28,29 +28,32 @@ def intervals(
     a tile needs the tile's register.
     """
     out: dict[Register, Interval] = {}
+    # around the present position, outermost first: of loops that start together, the longer one
+    around: list[tuple[int, int]] = []
+    ahead = sorted(loops, key=lambda loop: (-loop[0], loop[1]))
+
+    def touch(register: Register, position: int) -> None:
+        found = out.get(register)
+        if found is None:
+            out[register] = Interval(position, position)
+            return
+        last = next((loop[1] for loop in around if loop[0] > found.first), position)
+        found.last = max(found.last, last)
+
     for position, instruction in enumerate(instructions):
+        while around and around[-1][1] < position:
+            around.pop()
+        while ahead and ahead[-1][0] <= position:
+            around.append(ahead.pop())
         for operand, _, _ in REGISTER_OPERANDS[instruction.name]:
             register = instruction.operands[operand]
             assert isinstance(register, Register)
             if not register.kept:
-                _touch(out, register, position)
+                touch(register, position)
                 for home in parts.get(register, ()):
                     if not home.register.kept:
-                        _touch(out, home.register, position)
-    # inner loops come first: what reaches an inner loop's end may reach into an outer one
-    for first, last in loops:
-        for interval in out.values():
-            if interval.first < first <= interval.last < last:
-                interval.last = last
+                        touch(home.register, position)
     return out
-
-
-def _touch(out: dict[Register, Interval], register: Register, position: int) -> None:
-    found = out.get(register)
-    if found is None:
-        out[register] = Interval(position, position)
-    else:
-        found.last = position
 
 
 def number(kinds: str, found: dict[Register, Interval], start: dict[str, int]) -> dict[str, int]:

@@ -145,6 +145,7 @@ class Lowering(ControlLowering):
             source = self.analysis.definition.get(node.value)
             if self.analysis.later.get(node.value) is node and source is not None:
                 self.into(source, d)
+                self.registers[node.value] = d  # others may need it too
             else:
                 value = self.of(node.value)
                 if value is not d:

@@ -19,8 +19,9 @@ _CHANNELS = 255  # 255 itself is the block's context
 class LoweringState:
     """The lowest layer."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, *, two_slots: bool = True) -> None:
         self.kernel = kernel
+        self.two_slots = two_slots
         self.analysis = Analysis(kernel).run()
         self.code = Code()
         self.entry: list[Instruction] = []
@@ -163,7 +164,7 @@ class LoweringState:
             writes = self._writes(key)
             makes = writes[0]
             streams = sum(isinstance(write, tree.Assign | Computed) for write in writes) == 1
-            twice = streams and bool(self.analysis.place[makes].loops)
+            twice = self.two_slots and streams and bool(self.analysis.place[makes].loops)
             for node, waited in sent:
                 assert isinstance(node, tree.Store | tree.Transfer)
                 older = self.keep("r") if twice else None
