@@ -23,9 +23,9 @@ def pipeline(
     next rounds: `slots=2` is double buffering. Several loads: a list of such pairs. Where a source is smaller
     than the slot, so is `buffer[r]`. With `pad`, what lies outside of the array becomes that value.
 
-    Loads run slots - 1 rounds ahead: while round r runs, the slot of round r - 1 is being filled. With `ahead`
-    they run fewer ahead, and slots that were worked on stay as they are for slots - 1 - ahead rounds: so long
-    may an asynchronous store from one be under way (`slots=3, ahead=1` to store from while loading).
+    Loads run slots - 1 rounds ahead: while round r runs, the slot of round r - 1 is being filled. With
+    `ahead` they run fewer ahead, and slots that were worked on stay as they are for slots - 1 - ahead rounds:
+    so long may an asynchronous store from one be under way (`slots=3, ahead=1`: store while loading).
 
         row = tops.l1(tops.f32, (1, COLS), slots=2)
         for r in tops.pipeline(tops.thread_id(), rows, tops.num_threads(), load=(row, lambda r: x[r:r+1])):

@@ -1,7 +1,8 @@
 """Pipelines: loops whose loads run ahead of their body.
 
-With `slots` slots a buffer's loads run `slots` - 1 rounds ahead, or fewer: `ahead`. Before the loop the first
-ones are started; each round starts one more, into the slot that was left longest ago, and then waits for its own.
+With `slots` slots a buffer's loads run `slots` - 1 rounds ahead, or fewer: `ahead`. Before the loop the
+first ones are started; each round starts one more, into the slot that was left longest ago, and then waits
+for its own.
 """
 
 from __future__ import annotations
