@@ -72,10 +72,10 @@ def needs_times() -> None:
 def test_the_tree_is_shown(k: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([f"{k}:softmax", "--emit", "tree", "--arg", "COLS=64"]) == 0
     out = capsys.readouterr().out
-    assert "kernel softmax(" in out
-    assert "L1 row: f32 (1, 64), 2 slots" in out
-    assert "reduce max" in out
-    assert "# k.py:9" in out
+    assert "kernel softmax for s60" in out
+    assert "row = l1(f32, (1, 64), slots=2)" in out
+    assert "e: tile f32 (1, 64) = exp(" in out
+    assert "store(y[r:(r + 1), :], (e / sum(e, axis=1)))" in out
 
 
 @pytest.mark.smoke

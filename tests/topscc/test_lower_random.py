@@ -13,7 +13,7 @@ from tests.topscc.sketch import as_argument
 from tops_kit.engine.launch import ENGINES, launch
 from tops_kit.isa.verify import verify
 from tops_kit.topscc.lower import lower
-from tops_kit.topscc.printing import tree_text
+from tops_kit.topscc.tree_text import tree_text
 
 
 def check(seed: int, size: int = 30) -> None:
