@@ -134,6 +134,12 @@ tops.memset(r[::2], 1.0)
 e = tops.memset_async(r[0:4], 1.0)
 g = tops.memset_async(r[4:8], 2.0, after=e)
 tops.wait(e, g)
+# wait for a tuple: [1, 1, 2, 2, 3, 3, 0, 0]
+r[6:8] = 0.0
+events = ()
+for k in (1, 2, 3):
+    events += (tops.memset_async(r[2 * k - 2:2 * k], k),)
+tops.wait(events)
 # copy: [4, 5, 6, 7, 0, 1, 2, 3]
 tops.copy(r[0:4], x[4:8])
 tops.copy(r[4:8], x[0:4], channel=3)

@@ -103,7 +103,7 @@ def memset_async(
 
 @word
 def wait(*events: Event) -> None:
-    """Until the transfers are complete."""
+    """Until the transfers are complete: events, or tuples of them."""
 
 
 @word

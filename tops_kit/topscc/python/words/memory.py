@@ -91,7 +91,12 @@ def _wait(call: Call) -> Any:
         raise call.calls.error(
             "wait for which event?", call.node, "write tops.wait(event), or tops.wait_all()"
         )
-    for value, node in call.values["events"]:
+    given = [
+        (event, node)
+        for value, node in call.values["events"]
+        for event in (value if isinstance(value, tuple) else (value,))
+    ]
+    for value, node in given:
         one = Call(call.calls, "wait", call.node, call.where, {"event": value}, {"event": node}, {})
         event = one.event("event")
         if event is None:
