@@ -26,7 +26,7 @@ PACK_SUFFIX: Final = ".topspack"
 _ZIP_MAGIC: Final = b"PK\x03\x04"
 CACHE_BYTES: Final = 16 << 30
 """What the cache may hold; the sessions that were opened longest ago go first."""
-_IMPORT_VERSION: Final = 2  # a new one when importers give other rows for the same file
+_IMPORT_VERSION: Final = 3  # a new one when importers give other rows for the same file
 
 
 def open_session(text: str) -> Session:

@@ -220,6 +220,30 @@ def test_viztracer_calls_go_to_python_with_file_and_line(import_bytes: Any) -> N
     assert session.ledger.clean
 
 
+_VIZTRACER_1 = (
+    b'{"traceEvents":[{"ph":"M","pid":7,"tid":7,"name":"process_name","args":{"name":"MainProcess"}},'
+    b'{"pid":7,"tid":7,"ts":10.431,"ph":"X","cat":"fee","dur":0.59,"name":"A.g (/app/main.py:3)"},'
+    b'{"pid":7,"tid":7,"ts":10.5,"ph":"X","cat":"fee","dur":0.2,"name":"builtins.sum"}%s],'
+    b'"viztracer_metadata":{"overflow":false,"version":"1.1.1"},"file_info":{"files":{},"functions":{}}}'
+)
+
+
+@pytest.mark.parametrize("more", [0, 3000], ids=["small", "metadata beyond the head"])
+def test_viztracer_1_writes_another_category_and_itself_at_the_end(import_bytes: Any, more: int) -> None:
+    event = b',{"pid":7,"tid":7,"ts":%d,"ph":"X","cat":"fee","dur":0.5,"name":"f (/app/main.py:1)"}'
+    session = import_bytes(_VIZTRACER_1 % b"".join(event % (20 + n) for n in range(more)))
+    assert session.tables() == {"python": 2 + more, "process": 1, "thread": 1}
+    calls = sorted(rows(session, "python", "start_ns", "name", "file", "line", "duration_ns"))
+    assert calls[:2] == [(10431, "A.g", "/app/main.py", 3, 590), (10500, "builtins.sum", None, None, 200)]
+
+
+def test_a_category_called_fee_is_not_viztracers_unless_one_says_so(import_bytes: Any) -> None:
+    events = [{"ph": "X", "name": "pay", "cat": "fee", "pid": 1, "tid": 1, "ts": 1, "dur": 1}]
+    data = json.dumps(events).encode()
+    assert import_bytes(data).tables()["tx"] == 1
+    assert import_bytes(data, importer="viztracer").tables()["python"] == 1
+
+
 @pytest.mark.traces
 def test_the_real_viztracer_trace(traces_dir: Path, import_bytes: Any) -> None:
     raw = (traces_dir / "viztracer" / "multithread.json").read_bytes()

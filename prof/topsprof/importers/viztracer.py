@@ -1,8 +1,8 @@
-"""Imports viztracer's JSON: Chrome trace events in which category FEE are calls of functions, `name
-(file.py:12)`.
+"""Imports viztracer's JSON: Chrome trace events in which category fee (until 1.0: FEE) are calls of
+functions, `name (file.py:12)`.
 
-All is read by the engine of the chrome importer; on the way to the session, rows of FEE turn from TX ranges
-into rows of table python.
+All is read by the engine of the chrome importer; on the way to the session, rows of that category turn from
+TX ranges into rows of table python.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from tops_kit.session import SessionWriter
 
 FLAVOUR: Final = Flavour("viztracer", {}, kineto=False)
-_CATEGORY: Final = re.compile(rb'"cat"\s*:\s*"FEE"')
+_CALLS: Final = frozenset({"FEE", "fee"})  # 1.x writes both: the latter from C, the former for its decorators
+# What viztracer says of itself stands behind the events, so a large file is told by their form. The word in
+# small letters may be anybody's category: there, the keys have to follow each other as viztracer writes them.
+_EVENT: Final = re.compile(rb'"cat"\s*:\s*"FEE"|"ph"\s*:\s*"X"\s*,\s*"cat"\s*:\s*"fee"\s*,\s*"dur"\s*:')
 _PYTHON_COLUMNS: Final = ("start_ns", "duration_ns", "process_id", "thread_id", "args")
 
 
@@ -36,7 +39,7 @@ class ViztracerImporter:
 
     def detects(self, head: bytes, path: Path) -> bool:
         return ChromeImporter().detects(head, path) and (
-            b'"viztracer_metadata"' in head or _CATEGORY.search(head) is not None
+            b'"viztracer_metadata"' in head or _EVENT.search(head) is not None
         )
 
     def run(self, source: Source, writer: SessionWriter, options: ImportOptions) -> None:
@@ -73,7 +76,7 @@ class _Turning:
 
 
 def _calls(domain: pa.DictionaryArray) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    words = np.array([word == "FEE" for word in domain.dictionary.to_pylist()] + [False])
+    words = np.array([word in _CALLS for word in domain.dictionary.to_pylist()] + [False])
     found: np.ndarray[Any, np.dtype[np.bool_]] = words[np.asarray(domain.indices.fill_null(len(words) - 1))]
     return found
 
