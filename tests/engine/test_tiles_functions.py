@@ -17,16 +17,16 @@ from tops_kit.engine.tiles_twin.functions import FUNCTIONS, apply
 erf = np.vectorize(math.erf, otypes=[float])
 # name: (the true function, bound in ulps, where the samples lie; None for all of f32)
 BOUNDS = {
-    "exp": (np.exp, 1.0, (-104.5, 89.5)),
-    "log": (np.log, 1.0, None),
+    "exp": (np.exp, 0.8, (-104.5, 89.5)),
+    "log": (np.log, 0.9, None),
     "sqrt": (np.sqrt, 0.5, None),
     "rsqrt": (lambda x: 1 / np.sqrt(x), 1.5, None),
     "recip": (lambda x: 1 / x, 0.5, None),
-    "tanh": (np.tanh, 2.0, (-10, 10)),
-    "erf": (erf, 2.0, (-5, 5)),
-    "sigmoid": (lambda x: 1 / (1 + np.exp(-x)), 2.5, (-87, 30)),
-    "sin": (np.sin, 1.5, (-102943, 102943)),
-    "cos": (np.cos, 1.5, (-102943, 102943)),
+    "tanh": (np.tanh, 1.5, (-10, 10)),
+    "erf": (erf, 1.2, (-5, 5)),
+    "sigmoid": (lambda x: 1 / (1 + np.exp(-x)), 1.6, (-104.5, 30)),
+    "sin": (np.sin, 1.6, (-102943, 102943)),
+    "cos": (np.cos, 1.6, (-102943, 102943)),
 }
 SPECIAL = SPECIAL_FLOATS[np.isfinite(SPECIAL_FLOATS)]
 
@@ -92,7 +92,7 @@ def test_large_angles(name):
         small = min(abs(rest), abs(half_pi - rest)) / one  # near a zero, float64's own angle is not enough
         if abs(true) < 1e-3:
             true = math.copysign(math.sin(small), true)
-        assert error_ulps(np.array([got]), np.array([true]))[0] <= 1.5, value
+        assert error_ulps(np.array([got]), np.array([true]))[0] <= 1.6, value
 
 
 SPECIAL_RESULTS = {
@@ -103,7 +103,7 @@ SPECIAL_RESULTS = {
     "recip": [(0, np.inf), (-0.0, -np.inf), (np.inf, 0), (-np.inf, -0.0)],
     "tanh": [(0, 0), (-0.0, -0.0), (np.inf, 1), (-np.inf, -1), (20, 1), (1e-45, 1e-45)],
     "erf": [(0, 0), (-0.0, -0.0), (np.inf, 1), (-np.inf, -1), (4, 1), (-5, -1)],
-    "sigmoid": [(0, 0.5), (np.inf, 1), (-np.inf, 0), (100, 1), (-89, 0)],
+    "sigmoid": [(0, 0.5), (np.inf, 1), (-np.inf, 0), (100, 1), (-104, 0), (-103.5, 1e-45)],
     "sin": [(0, 0), (-0.0, -0.0), (np.inf, np.nan), (-np.inf, np.nan), (1e-45, 1e-45)],
     "cos": [(0, 1), (-0.0, 1), (np.inf, np.nan), (-np.inf, np.nan)],
     "floor": [(-0.0, -0.0), (0.5, 0), (-0.5, -1), (np.inf, np.inf), (8388607.5, 8388607), (3e38, 3e38)],

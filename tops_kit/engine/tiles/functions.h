@@ -30,7 +30,8 @@ static inline vf exp_of(vf x) {
     q = f_fma(q, r, f_set(0x1.555a12p-5f));
     q = f_fma(q, r, f_set(0x1.55548ap-3f));
     q = f_fma(q, r, f_set(0x1.fffffap-2f));
-    vf p = f_fma(q, r * r, r) + f_set(1.0f);
+    vf sum = f_set(1.0f) + r, rest = r - (sum - f_set(1.0f)); /* exact together */
+    vf p = sum + f_fma(q, r * r, rest);
     return f_scale(p, i_sub((vi)shifted, (vi)f_set(ROUNDER)));
 }
 
@@ -65,7 +66,13 @@ static inline vf t_rsqrt(vf x) { return f_canonical(f_set(1.0f) / f_sqrt(x)); }
 static inline vf t_recip(vf x) { return f_canonical(f_set(1.0f) / x); }
 static inline vf t_floor(vf x) { return f_canonical(f_floor(x)); }
 static inline vf t_ceil(vf x) { return f_canonical(f_ceil(x)); }
-static inline vf t_sigmoid(vf x) { return f_clean(x, f_set(1.0f) / (f_set(1.0f) + exp_of(f_neg(x)))); }
+
+/* With e = exp(-|x|): 1 / (1 + e); below 0 e / (1 + e), computed as e - e * (e / (1 + e)), which rounds e's own digits once. */
+static inline vf t_sigmoid(vf x) {
+    vm below = m_lt(x, f_set(0.0f));
+    vf e = exp_of(f_neg(f_abs(x))), part = f_sel(below, e, f_set(1.0f)) / (f_set(1.0f) + e);
+    return f_clean(x, f_sel(below, f_fma(f_neg(e), part, e), part));
+}
 
 /* Below 0.6 a polynomial, above 1 - 2 / (exp(2x) + 1). */
 static inline vf t_tanh(vf x) {

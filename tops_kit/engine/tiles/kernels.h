@@ -32,7 +32,7 @@ typedef struct {
     int64_t (*find[2])(const void *a, int64_t n, reg value); /* the first element that equals, or is NaN where value is; else n */
     /* c (m, n) += a (m, k) @ b (k, n) of one type; row i of c lies at c + i * ldc elements; `zero`: c = a @ b. */
     void (*product)(int dtype, int64_t m, int64_t n, int64_t k, void *c, int64_t ldc, matrix a, matrix b, int zero);
-    void (*copy)(uint8_t *d, const uint8_t *a, int64_t bytes);   /* forwards: what is read streams in ahead */
+    void (*copy)(uint8_t *d, const uint8_t *a, int64_t bytes);   /* what is read streams in ahead */
     void (*stream)(uint8_t *d, const uint8_t *a, int64_t bytes); /* past the caches; tk_fp_end makes others see it */
     void (*transpose4)(uint8_t *d, int64_t ldd, const uint8_t *a, int64_t lda, int64_t rows, int64_t columns);
 } tile_kernels;

@@ -13,7 +13,19 @@
    end. Small integers are computed in 32 bits and narrowed. A scalar operand counts as a tile filled with it: it is first
    rounded or narrowed to the tile's type; it is given as `f` for float tiles, as `i` for the others. Arithmetic whose result is
    NaN gives TK_NAN_BITS whatever the payloads were, min, max and reductions included; moves (copy to the same type, select,
-   gather, scatter, DTE) and neg, abs keep every bit. */
+   gather, scatter, DTE) keep every bit; neg and abs change the sign alone.
+
+   Errors of functions of f32, in units in the last place of the true result, subnormal results included; tests hold them to it:
+     sqrt, recip   0.5     correctly rounded
+     exp           0.8     0 below -103.98, infinite above 88.73
+     log           0.9     -inf at 0, NaN below
+     rsqrt         1.5     1 / sqrt(x), rounded twice
+     tanh          1.5
+     erf           1.2
+     sigmoid       1.6
+     sin, cos      1.6     of every finite number: quarter turns are taken out exactly, however large it is
+     floor, ceil, neg, abs exact
+   f16 and bf16 round these once more. */
 #ifndef TOPS_TILES_H
 #define TOPS_TILES_H
 #include "elements.h"

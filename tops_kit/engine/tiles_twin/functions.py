@@ -78,7 +78,9 @@ def _exp_of(x: Floats) -> Floats:
     n = shifted - _ROUNDER
     r = fma(n, -_LN2_HIGH, x)
     r = fma(n, -_LN2_LOW, r)
-    p = fma(_polynomial(_EXP, r), r * r, r) + _F(1)
+    total = _F(1) + r
+    rest = r - (total - _F(1))  # exact together
+    p = total + fma(_polynomial(_EXP, r), r * r, rest)
     return _scale(p, _bits(shifted) - _ROUNDER_BITS)
 
 
@@ -106,7 +108,9 @@ def log(x: Floats) -> Floats:
 
 def sigmoid(x: Floats) -> Floats:
     """1 / (1 + exp(-x))."""
-    return _clean(x, _F(1) / (_F(1) + _exp_of(-x)))
+    e = _exp_of(-np.abs(x))
+    part = np.where(x < 0, e, _F(1)) / (_F(1) + e)
+    return _clean(x, np.where(x < 0, fma(-e, part, e), part))
 
 
 def tanh(x: Floats) -> Floats:
