@@ -26,6 +26,10 @@ def view(state: State, space: str, dtype: DType, extents: tuple[int, ...], *, fr
         flat = _reshaped(state, space, dtype, extents)
         if flat:
             return flat
+    if 1 in extents and state.chance(0.2):  # an axis of 1 element comes from nowhere
+        at = extents.index(1)
+        fewer = view(state, space, dtype, (*extents[:at], *extents[at + 1 :]))
+        return _then(state, fewer, "tshape", len(extents), *_three(state, extents))
     candidates = [b for b in state.buffers if (b.space, b.dtype) == (space, dtype)]
     state.rng.shuffle(candidates)
     for buffer in [] if state.chance(fresh) else candidates:
@@ -126,10 +130,12 @@ def _reshaped(state: State, space: str, dtype: DType, extents: tuple[int, ...]) 
     whole = [b for b in state.buffers if (b.space, b.dtype) == (space, dtype) and prod(b.shape) == count]
     buffer = state.rng.choice(whole) if whole else state.buffer(space, dtype, (count,))
     register = _slot(state, buffer)
-    out = state.tile()
-    numbers = [state.number(n) for n in (*extents, 0, 0, 0)[:3]]
-    state.op("tshape", out, register, len(extents), *numbers)
-    return out
+    return _then(state, register, "tshape", len(extents), *_three(state, extents))
+
+
+def _three(state: State, extents: tuple[int, ...]) -> list[str]:
+    """Registers for the extents of an instruction that takes three."""
+    return [state.number(n) for n in (*extents, 0, 0, 0)[:3]]
 
 
 def _match(
