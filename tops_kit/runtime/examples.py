@@ -22,6 +22,7 @@ import numpy as np
 
 from tops_kit.runtime.errors import LaunchError
 
+_APART = {"float16": 2.0**-10, "bfloat16": 2.0**-7}  # neighbours near 1, by the names of numpy and torch
 LAUNCH_KEYS = ("threads", "grid", "block")
 
 
@@ -70,7 +71,8 @@ class Examples:
 
         It takes those of the kernel's arguments that it names, as they were before the launch, and gives the
         array that should be stored: several as a dict by name, or as a tuple in the order of the parameters.
-        Elements may differ by atol + rtol * |expected|; in arrays of ints and bools not at all.
+        Elements may differ by atol + rtol * |expected|; in arrays of ints and bools not at all. In arrays of
+        f16 and bf16 both are at least what such numbers are apart: rtol near 1, atol near the greatest.
         """
 
         def decorate(chosen: Callable[..., Any]) -> Callable[..., Any]:
@@ -143,7 +145,10 @@ class Examples:
 
 
 def compare(name: str, got: Any, expected: Any, rtol: float, atol: float) -> Difference:
-    """How far an array is from what it should be; NaN equals NaN. LaunchError: the shapes differ."""
+    """How far an array is from what it should be; NaN equals NaN. LaunchError: the shapes differ.
+
+    The tolerances are those of Examples.reference.
+    """
     one, other = _numbers(got), _numbers(expected)
     if one.shape != other.shape:
         raise LaunchError(f"{name} has the shape {one.shape}, the reference gives {other.shape}")
@@ -152,6 +157,10 @@ def compare(name: str, got: Any, expected: Any, rtol: float, atol: float) -> Dif
         distance = np.abs(one - other)
         distance = np.where((one == other) | (np.isnan(one) & np.isnan(other)), 0.0, distance)
         distance = np.where(np.isnan(distance), np.inf, distance)
+        apart = _APART.get(str(getattr(got, "dtype", "")).rpartition(".")[2], 0.0)
+        if apart:
+            rtol = max(rtol, apart)
+            atol = max(atol, apart * float(np.abs(other[np.isfinite(other)]).max(initial=0.0)))
         wrong = distance > (0.0 if exact else atol + rtol * np.abs(other))
     if not wrong.size:
         return Difference(name, 0, 0, 0.0, (), None, None)
