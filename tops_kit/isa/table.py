@@ -230,7 +230,7 @@ def _views() -> list[Instruction]:
         Instruction("tperm", ">t d, <t a, #i order", "S",
                     "axes in another order: 3 bits an axis, the first in the lowest", group="view"),
         Instruction("tshape", ">t d, <t a, #i rank, <r n0, <r n1, <r n2", "S",
-                    "dense view with other extents and as many elements; axes of 1 element come and go in any",
+                    "dense view with other extents and as many elements; axes of 1 come and go in any view",
                     group="view"),
         Instruction("tdim", ">r d, <t a, #i axis", "S", "extent of one axis", group="view"),
         Instruction("tcopyview", ">t d, <t a", "S", "the same view in another register", group="view"),
