@@ -169,9 +169,42 @@ def test_verify_makes_a_damaged_index_anew(make_session: Make) -> None:
     assert session.tables()["tx"] == segment.rows
 
 
-def test_raw_segments_have_no_checksum(make_session: Make) -> None:
-    compared, bare = Session.open(make_session()).verify()
+@pytest.mark.parametrize("compacted", [False, True])
+def test_a_flipped_bit_in_a_small_file_is_told_at_reading(make_session: Make, compacted: bool) -> None:
+    path = make_session()
+    if compacted:
+        compact(path)
+    session = Session.open(path)
+    damaged, rows = session.segments("tx")[0], session.tables()["tx"]
+    _flip(damaged.path / "hot.arrow")
+    session = Session.open(path)
+    assert session.summary("tx").num_rows == 20 * (not compacted)
+    (entry,) = session.ledger.entries
+    assert (entry.count, entry.code) == (damaged.rows, "damaged_segment")
+    assert entry.note == "hot.arrow differs from its checksum"
+    assert session.tables().get("tx", 0) == rows - damaged.rows
+
+
+@pytest.mark.parametrize("level", ["raw", "lanes"])
+def test_every_file_of_a_segment_has_a_checksum(tmp_path: Path, level: str) -> None:
+    with SessionWriter.create(tmp_path / "a.topsprof") as writer:
+        writer.append("tx", {"start_ns": [1, 2], "name": ["a", "b"], "args": ["{}", "[]"]})
+        writer.flush(level=level)
+    session = Session.open(tmp_path / "a.topsprof")
+    compared, bare = session.verify()
+    assert compared == len(session.segments("tx")[0].files) > 0 and bare == 0
+
+
+def test_raw_segments_of_early_versions_have_no_checksum(make_session: Make) -> None:
+    path = make_session()
+    for meta in path.glob("segments/*/meta.json"):
+        value = json.loads(meta.read_text())
+        del value["checksums"]
+        meta.write_text(json.dumps(value))
+    session = Session.open(path)
+    compared, bare = session.verify()
     assert (compared, bare > 0) == (0, True)
+    assert session.table("tx").num_rows and session.ledger.clean
 
 
 def test_what_differs_from_its_checksum_is_not_merged_away(make_session: Make) -> None:

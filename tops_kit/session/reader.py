@@ -215,7 +215,7 @@ class Session:
     def verify(self) -> tuple[int, int]:
         """Read all files and compare them with their checksums: (files compared, files without a checksum).
 
-        Raw segments have none. What differs is left out from then on, and named in `ledger`.
+        Raw segments of early versions have none. What differs is left out from then on, and named in `ledger`.
         """
         compared = bare = 0
         for table in TABLES.values():

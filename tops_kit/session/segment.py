@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +32,9 @@ LANES = "lanes.arrow"
 PYRAMID = "pyramid.arrow"
 SUMMARY = "summary.arrow"
 INDEX_FILES = (LANES, PYRAMID, SUMMARY)
+# Files up to this size are compared with their checksum when they are mapped: some ms each. For larger ones
+# `verify` does it; reading all of a large session just to compare would cost more than what was asked of it.
+COMPARED_BYTES = 8 << 20
 _MOST_ROWS = 1 << 32  # far more than one segment ever has
 _HOT_COLUMNS = ("start_ns", "duration_ns", "name")
 _TEMPORARY = ".tmp-"
@@ -272,6 +276,10 @@ class Segment:
         try:
             with contextlib.ExitStack() as stack:
                 source = stack.enter_context(pa.memory_map(str(self.path / name), "r"))
+                if name in self.checksums and source.size() <= COMPARED_BYTES:
+                    if zlib.crc32(source.read_buffer()) != self.checksums[name]:
+                        raise SegmentDamagedError(f"{name} differs from its checksum")
+                    source.seek(0)
                 table = pa.ipc.open_file(source).read_all()
                 stack.pop_all()  # the mapping lives as long as the buffers
             _validate(table)

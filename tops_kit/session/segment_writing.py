@@ -53,8 +53,7 @@ def write_segment(
     temporary.mkdir()
     try:
         meta = _write_files(temporary, table, data, compress=level != "raw")
-        if level != "raw":  # raw ones live shortly, and are written while a program runs
-            meta["checksums"] = {name: checksum(temporary / name) for name in meta["files"]}
+        meta["checksums"] = {name: checksum(temporary / name) for name in meta["files"]}
         meta |= {"level": level, "order": order, "replaces": list(replaces), "user": dict(user or {})}
         write_json(temporary / META, meta, fresh=True)
         if durable:

@@ -110,7 +110,7 @@ def text(facts: dict[str, Any], out: TextIO) -> str:
         verified = facts["verified"]
         lines += ["", f"verified: {verified['files']} files against their checksums"]
         if verified["without_checksum"]:
-            lines[-1] += f", {verified['without_checksum']} have none (raw segments)"
+            lines[-1] += f", {verified['without_checksum']} have none (an early version wrote them)"
     if facts["ledger"]["clean"]:
         lines += ["", "ledger: clean"]
     else:
