@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from tops_kit.runtime.result import Launch as Launch
     from tops_kit.topscc.diagnostics import KernelError as KernelError
     from tops_kit.topscc.language import *  # noqa: F403
+    from tops_kit.topscc.python.build import ArrayType as ArrayType
 
 # what stands in other modules than the language
 _ELSEWHERE = {
+    "ArrayType": "tops_kit.topscc.python.build",
     "Kernel": "tops_kit.runtime.kernel",
     "KernelError": "tops_kit.topscc.diagnostics",
     "KernelFault": "tops_kit.engine.fault",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from typing import Any
 
 import numpy as np
@@ -336,6 +337,39 @@ def test_prints_come_out(capsys: pytest.CaptureFixture[str]) -> None:
     assert launch.output == lines
     talk.options(quiet=True)[1](x, 5)
     assert capsys.readouterr().out == ""
+
+
+def test_prints_beyond_the_limit_are_counted(needs_c: None, capsys: pytest.CaptureFixture[str]) -> None:
+    @tops.kernel
+    def many(n: tops.i32):
+        for i in range(n):
+            print("a line of some length, so that few of them are needed", i, i, i, i, i, i, i, i)
+
+    launch = many.options(quiet=True)[1](30_000)
+    assert 0 < len(launch.output) < 30_000
+    dropped = 30_000 - len(launch.output)
+    assert capsys.readouterr().err == f"many: {dropped} printed lines were dropped: a thread has 1 MB\n"
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs timers that send signals")
+def test_prints_outlive_an_interrupt(needs_c: None, capsys: pytest.CaptureFixture[str]) -> None:
+    @tops.kernel
+    def endless(n: tops.i32):
+        print("begun")
+        while n > 0:
+            pass
+
+    endless.compile(1)
+    # the launch keeps the GIL: only the system's timer can interrupt it
+    before = signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
+    signal.setitimer(signal.ITIMER_REAL, 0.15)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            endless[1](1)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert capsys.readouterr().out == "begun\n"
 
 
 def test_a_fault_names_the_line_and_keeps_the_prints(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tops_kit.engine import printing
 from tops_kit.errors import UserError
 from tops_kit.isa.dtypes import DTYPES
 from tops_kit.isa.faults import BY_NUMBER, FaultKind
@@ -199,6 +200,12 @@ def _what(kind: FaultKind, name: str, detail: dict[str, object]) -> str:
             return f"{kind.text} (events of a timed launch may take 2 GB)"
         case _:
             return kind.text
+
+
+def interrupted_output(program: Program, error: BaseException) -> Sequence[str]:
+    """What a kernel had printed when an exception of a signal's handler (Ctrl-C) ended its launch."""
+    records = getattr(error, "kernel_prints", b"")
+    return printing.lines(records, program.strings) if isinstance(records, bytes) else ()
 
 
 def fault_error(

@@ -149,6 +149,17 @@ static bool take_memory(launch *l, uint8_t **no_breakpoints) {
     return false;
 }
 
+/* A signal's handler ended the launch with its exception: that takes along what the kernel printed. */
+static void keep_prints(const launch *l) {
+    PyObject *type, *exception, *traceback;
+    PyErr_Fetch(&type, &exception, &traceback);
+    PyErr_NormalizeException(&type, &exception, &traceback);
+    PyObject *const prints = PyBytes_FromStringAndSize((const char *)l->prints.bytes, (Py_ssize_t)l->prints.size);
+    if (!prints || (exception && PyObject_SetAttrString(exception, "kernel_prints", prints) < 0)) PyErr_Clear();
+    Py_XDECREF(prints);
+    PyErr_Restore(type, exception, traceback);
+}
+
 /* Runs it with the engine, or (a signal's handler launches during a launch) with one made for it. */
 static PyObject *run(engine_holder *holder, launch *l, bool events) {
     engine *const own = holder->busy ? engine_new() : NULL;
@@ -157,6 +168,7 @@ static PyObject *run(engine_holder *holder, launch *l, bool events) {
     holder->busy = true;
     engine *const e = own ? own : holder->engine;
     engine_run(e, l);
+    if (PyErr_Occurred()) keep_prints(l);
     PyObject *const result = PyErr_Occurred() ? NULL : result_object(l, events);
     engine_tidy(e);
     engine_free(own);

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from tops_kit.engine.fault import KernelFault
+from tops_kit.engine.fault import KernelFault, interrupted_output
 from tops_kit.engine.launch import launch
 from tops_kit.engine.options import MODES, Mode
 from tops_kit.errors import UserError
@@ -204,7 +204,7 @@ class Kernel:
     # compiling
 
     def compile(self, /, *args: Any, **keywords: Any) -> Program:
-        """The program for arguments; nothing runs. In place of an array, its ArrayType does.
+        """The program for arguments; nothing runs. In place of an array, `tops.ArrayType(dtype, ndim)` does.
 
         Raises KernelError, LaunchError.
         """
@@ -212,7 +212,10 @@ class Kernel:
 
     def tree(self, /, *args: Any, **keywords: Any) -> Tree:
         """The kernel's tree for arguments: what the compiler made of the source."""
-        values = self._definition.arguments.ordered(args, keywords)
+        try:
+            values = self._definition.arguments.ordered(args, keywords)
+        except LaunchError as reason:
+            raise self._definition.named(reason) from None
         return self._definition.build(values, self.part)[0]
 
     # examples, for `topscc run`
@@ -322,7 +325,13 @@ class Launcher:
             raise
         except ValueError as reason:
             raise LaunchError(f"{program.name}: {reason}") from None
+        except BaseException as interrupt:
+            self._show(interrupted_output(program, interrupt))
+            raise
         self._show(result.output)
+        if result.dropped_prints:
+            text = f"{program.name}: {result.dropped_prints} printed lines were dropped: a thread has 1 MB"
+            print(text, file=sys.stderr)
         return Launch(program, settings.part, result, arrays)
 
     def _show(self, lines: Any) -> None:
