@@ -10,7 +10,7 @@ from tops_kit.engine.launch import ENGINES, launch
 from tops_kit.isa.dtypes import F32, I32
 from tops_kit.isa.program import Program
 from tops_kit.topscc.target import Target
-from tops_kit.topscc.tree import Value
+from tops_kit.topscc.tree import Channel, Value
 
 pytestmark = [pytest.mark.smoke, pytest.mark.filterwarnings("ignore:kernels run on the Python oracle")]
 
@@ -290,13 +290,16 @@ def test_each_place_has_its_channel() -> None:
     for _ in range(3):
         k.copy(b, rows(k, x, 0))
     k.copy(b, rows(k, x, 0), channel=255)
+    shared = Channel("shared")
+    for channel in (shared, None, shared):
+        k.copy(b, rows(k, x, 0), channel=channel)
     program = k.program()
     channels = [
         row[-1]
         for name, row in zip(names(program), program.code[:, :6].tolist(), strict=True)
         if name == "dma"
     ]
-    assert channels == [0, 1, 2, 255]
+    assert channels == [0, 1, 2, 255, 3, 4, 3]
 
 
 def test_where_two_slots_do_not_fit_a_store_waits_for_the_one_before() -> None:

@@ -42,6 +42,16 @@ class Variable:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Channel:
+    """A DTE channel that several transfers share; its number is chosen when the program is made."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Buffer:
     """L1 memory of a thread or L2 memory of a block: `slots` times `shape`."""
 
@@ -370,7 +380,7 @@ class Transfer(Computed):
     pad: Value | None
     clip: bool
     after: Value | None
-    channel: int | None
+    channel: int | Channel | None
     waits: bool
     USES = ("destination", "source", "pad", "after")
 
@@ -382,7 +392,7 @@ class Memset(Computed):
     destination: Value
     value: Value
     after: Value | None
-    channel: int | None
+    channel: int | Channel | None
     waits: bool
     USES = ("destination", "value", "after")
 

@@ -17,7 +17,7 @@ from tops_kit.topscc.kinds import (
     ViewKind,
     shape_text,
 )
-from tops_kit.topscc.tree import Constant, Value
+from tops_kit.topscc.tree import Channel, Constant, Value
 
 MAX_CHANNEL = 254  # 255 stands for the block's own context
 
@@ -57,7 +57,7 @@ class TransferBuilder(ControlBuilder):
         pad: Operand | None = None,
         clip: bool = False,
         after: Value | None = None,
-        channel: int | None = None,
+        channel: int | Channel | None = None,
     ) -> Value:
         """Start a copy by the DTE between any two memories (views; the source may be a tile); gives its
         event.
@@ -65,7 +65,8 @@ class TransferBuilder(ControlBuilder):
         It starts when event `after` is complete. `pad`: what of the source lies outside becomes that value;
         `clip`: what of the destination lies outside is left out. Element types must be equal; extents equal
         but for axes of extent 1, or 1 in the source, which is then repeated. `channel`: 0 to 254, or 255 for
-        the block's context; None: one for each place in the source.
+        the block's context; a Channel: that of all transfers that share it; None: one for each place in the
+        source.
         """
         return self._transfer(
             destination, source, where, pad=pad, clip=clip, after=after, channel=channel, waits=False
@@ -79,7 +80,7 @@ class TransferBuilder(ControlBuilder):
         *,
         pad: Operand | None = None,
         clip: bool = False,
-        channel: int | None = None,
+        channel: int | Channel | None = None,
     ) -> None:
         """`transfer` and wait for it."""
         self._transfer(
@@ -95,7 +96,7 @@ class TransferBuilder(ControlBuilder):
         pad: Operand | None,
         clip: bool,
         after: Value | None,
-        channel: int | None,
+        channel: int | Channel | None,
         waits: bool,
     ) -> Value:
         if pad is not None and clip:
@@ -135,7 +136,7 @@ class TransferBuilder(ControlBuilder):
         where: Where,
         *,
         after: Value | None = None,
-        channel: int | None = None,
+        channel: int | Channel | None = None,
     ) -> Value:
         """Start filling a view with one value by the DTE; gives the event."""
         return self._memset(destination, value, where, after, channel, waits=False)
@@ -146,7 +147,7 @@ class TransferBuilder(ControlBuilder):
         value: Operand,
         where: Where,
         after: Value | None,
-        channel: int | None,
+        channel: int | Channel | None,
         *,
         waits: bool,
     ) -> Value:
@@ -231,8 +232,8 @@ class TransferBuilder(ControlBuilder):
     def _convert_hint(self, dtype: DType) -> str:
         return f"convert the tile: {self._words.cast(dtype)}"
 
-    def _check_channel(self, channel: int | None, where: Where) -> None:
-        if channel is None:
+    def _check_channel(self, channel: int | Channel | None, where: Where) -> None:
+        if channel is None or isinstance(channel, Channel):
             return
         if isinstance(channel, bool) or not isinstance(channel, int) or not 0 <= channel <= MAX_CHANNEL + 1:
             raise self._error(f"channel {channel!r}; 0 to {MAX_CHANNEL}, or 255, are possible", where)

@@ -11,7 +11,7 @@ from tops_kit.topscc.kinds import EventKind, Kind, ScalarKind, TileKind, VectorK
 from tops_kit.topscc.lower.analysis import Analysis
 from tops_kit.topscc.lower.code import Code, Instruction, Label, Operand, Register
 from tops_kit.topscc.lower.homes import Home, Key, Site, bounds, must_wait, sent_out
-from tops_kit.topscc.tree import Computed, Constant, Kernel, Node, Value, Variable
+from tops_kit.topscc.tree import Channel, Computed, Constant, Kernel, Node, Value, Variable
 
 _CHANNELS = 255  # 255 itself is the block's context
 
@@ -46,6 +46,7 @@ class LoweringState:
         self.planned = self._plan_sites()
         self._kept_homes = itertools.count(len(kernel.buffers))
         self._channels = itertools.count()
+        self._shared_channels: dict[Channel, int] = {}
 
     # registers
 
@@ -107,9 +108,16 @@ class LoweringState:
         """An instruction at the entry, which runs once."""
         self.entry.append(Instruction(name, operands, where))
 
-    def channel(self, wanted: int | None) -> int:
-        """The DTE channel of a place in the source."""
-        return next(self._channels) % _CHANNELS if wanted is None else wanted
+    def channel(self, wanted: int | Channel | None) -> int:
+        """The DTE channel of a place in the source. They are dense: few collide modulo a part's channels."""
+        if isinstance(wanted, int):
+            return wanted
+        known = self._shared_channels.get(wanted) if wanted else None
+        if known is None:
+            known = next(self._channels) % _CHANNELS
+            if wanted:
+                self._shared_channels[wanted] = known
+        return known
 
     def string(self, text: str) -> int:
         """The index of a string."""

@@ -14,7 +14,6 @@ import numpy as np
 
 from tops_kit.isa.dtypes import DType
 from tops_kit.topscc.builder import Builder, Operand
-from tops_kit.topscc.building.transfers import MAX_CHANNEL
 from tops_kit.topscc.diagnostics import KernelError, Where
 from tops_kit.topscc.kinds import EventKind, Extent, ScalarKind, TileKind, VectorKind, ViewKind
 from tops_kit.topscc.language.types import dtype_complaint, dtype_of
@@ -68,8 +67,6 @@ class Core:
         self.sources: dict[CodeType, FunctionSource] = {}  # of the functions that were called
         self.reaching: set[ast.expr] = set()  # subscripts that may reach outside: of a load with pad, ...
         self.axes: set[Extent] = set()  # the extents of whole axes of arrays
-        # channels of pipelines' slots are given out from the last one down, those of lines from the first up
-        self.next_channel = MAX_CHANNEL
         self.naming = ""  # the name that the value being read will get
         self._regions = 0
 

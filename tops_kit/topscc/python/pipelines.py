@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from tops_kit.topscc.builder import Operand, Slice
-from tops_kit.topscc.building.transfers import MAX_CHANNEL
 from tops_kit.topscc.diagnostics import Where
 from tops_kit.topscc.kinds import TileKind, ViewKind
 from tops_kit.topscc.python.assigned import stored_names
 from tops_kit.topscc.python.core import Loop
 from tops_kit.topscc.python.rounds import Rounds
 from tops_kit.topscc.python.scope import LocalFunction
-from tops_kit.topscc.tree import Buffer, Value, Variable
+from tops_kit.topscc.tree import Buffer, Channel, Value, Variable
 
 _OWN_CHANNELS = 4  # with more slots than this the loads of a pipeline share one channel
 
@@ -29,7 +28,7 @@ _OWN_CHANNELS = 4  # with more slots than this the loads of a pipeline share one
 class Stream:
     """One load of a pipeline: what fills a buffer. Each load that runs ahead has an event.
 
-    `channel` is that of slot 0; the others follow below it. `kind` is that of the source, once it was built;
+    `channels`: of each slot, or one for all. `kind` is that of the source, once it was built;
     `tails`: its extents can differ from round to round.
     """
 
@@ -37,7 +36,7 @@ class Stream:
     source: Callable[[Operand], Value]
     node: ast.expr
     events: tuple[Variable, ...]
-    channel: int
+    channels: tuple[Channel, ...]
     kind: ViewKind | TileKind | None = None
     tails: bool = False
 
@@ -182,9 +181,8 @@ class Pipelines(Rounds):
             self.builder.declare(f"{buffer.name}.ready{number}", self.builder.no_event(where), where)
             for number in range(min(ahead, buffer.slots - 1))
         )
-        channel = self.next_channel
-        self.next_channel = (channel - buffer.slots) % (MAX_CHANNEL + 1)
-        return Stream(buffer, view, at, events, max(channel, buffer.slots - 1))
+        channels = tuple(Channel(f"{buffer.name}.{number}") for number in range(buffer.slots))
+        return Stream(buffer, view, at, events, channels if buffer.slots <= _OWN_CHANNELS else channels[:1])
 
     def _plus(self, start: Operand, step: Operand, times: int, where: Where) -> Operand:
         if times == 0:
@@ -236,7 +234,7 @@ class Pipelines(Rounds):
     ) -> None:
         at = self.where(stream.node)
         destination = self._cut(self.builder.slot(stream.buffer, slot, at), source, stream, at)
-        channel = stream.channel - slot if isinstance(slot, int) else None
+        channel = stream.channels[slot if isinstance(slot, int) and len(stream.channels) > 1 else 0]
         started = self.builder.transfer(destination, source, at, pad=pipeline.pad, channel=channel)
         self.builder.assign(stream.events[event], started, at)
 
