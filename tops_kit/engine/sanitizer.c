@@ -246,17 +246,8 @@ void sanitizer_transfer(thread *self, int32_t pc, uint32_t event, const tile *d,
     }
     u.writes = true;
     take_side(self, &written, d, d, &u);
-    flight *const f = flights_new(self);
-    if (!f) return;
-    f->event = event;
-    f->after = after;
-    f->epoch = self->epoch;
-    f->grid_epoch = self->grid_epoch;
-    f->pc = pc;
-    f->channel = (uint16_t)channel;
-    transfer_side_copy(&f->read, &read);
-    transfer_side_copy(&f->written, &written);
-    flights_begin(self, f);
+    const queued order = {.event = event, .after = after, .channel = (uint16_t)channel};
+    flights_begin(self, pc, &order, &read, &written);
 }
 
 void sanitizer_wait(thread *self, uint32_t event) { flights_complete(self, event); }

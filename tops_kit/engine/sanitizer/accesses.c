@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORDS = SPOT_CHUNK / 64, MAX_ACCESSES = 1 << 20, MAX_WORK = 1 << 24 };
+enum { WORDS = SPOT_CHUNK / 64, MAX_ACCESSES = 1 << 20, MAX_CHUNKS = 1 << 18, MAX_WORK = 1 << 24 };
 
 static int64_t chunk_bytes(const shared_access *x) { return (int64_t)SPOT_CHUNK << x->shift; }
 
@@ -108,7 +108,8 @@ void accesses_add_spot(access_log *log, const shared_access *x) {
     if (!at) return;
     log->last_spot[x->pc % LAST_SPOTS] = at - log->item + 1;
     if (at->spots) return;
-    at->spots = calloc(WORDS, sizeof *at->spots);
+    at->spots = log->chunks < MAX_CHUNKS ? calloc(WORDS, sizeof *at->spots) : NULL;
+    log->chunks += at->spots != NULL;
     if (at->spots) set_spot(at, x->where.start);
     else log->full = true; /* it then counts with its hull, which is this element */
 }
@@ -127,6 +128,7 @@ static void take(access_log *log, shared_access *x) {
     x->block = (lifetime){0, 0};
     const shared_access *const at = put(log, x, spot, spot ? join_spots : join_rows);
     if (!at || at->spots != x->spots) free(x->spots);
+    else log->chunks += spot;
 }
 
 static bool has_spot(const shared_access *x, int64_t start) {
@@ -235,9 +237,9 @@ bool accesses_compare(access_log *log, race_scope scope, int32_t block_threads,
         const shared_access *const x = &log->item[keys[k].number];
         for (int access = ACCESS_READ; access <= ACCESS_ATOMIC; access++) {
             active *const a = &running[access];
-            drop_ended(a, log, x);
             if (access == x->access && access != ACCESS_WRITE) continue;
             work -= a->count;
+            drop_ended(a, log, x);
             for (int64_t m = 0; m < a->count && work > 0; m++) {
                 const shared_access *const y = &log->item[a->number[m]];
                 int64_t from, to;
@@ -264,6 +266,7 @@ void accesses_retire(access_log *log, race_scope scope, uint64_t epoch, access_l
     for (int64_t k = 0; k < log->count; k++) {
         shared_access *const x = &log->item[k];
         if ((scope == WITHIN_BLOCK ? x->block : x->grid).complete < epoch) {
+            log->chunks -= x->spots != NULL;
             if (to && x->where.region >= REGION_L3) take(to, x);
             else free(x->spots);
             continue;
@@ -278,7 +281,7 @@ void accesses_retire(access_log *log, race_scope scope, uint64_t epoch, access_l
 void accesses_clear(access_log *log) {
     for (int64_t k = 0; k < log->count; k++) free(log->item[k].spots);
     forget_buckets(log);
-    log->count = 0;
+    log->count = log->chunks = 0;
     log->writes = false;
 }
 

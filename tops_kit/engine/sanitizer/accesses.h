@@ -27,7 +27,7 @@ typedef struct {
 
 typedef struct {
     shared_access *item;
-    int64_t count, capacity;
+    int64_t count, capacity, chunks; /* chunks: those with spots */
     int32_t *bucket; /* hashed: number + 1 of the latest access of an instruction by a thread (and in a chunk) */
     int64_t buckets, used;
     int64_t last_spot[LAST_SPOTS]; /* by instruction: number + 1 of its latest access to elements, for loops come back to it */

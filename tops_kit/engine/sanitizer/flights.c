@@ -22,14 +22,31 @@ static void count_slots(thread *self, const transfer_side *side, int change) {
     }
 }
 
+/* Widens, or lets go of, what is known of where transfers of a region lie. */
+static void count_reach(sanitizer_thread *t, const transfer_side *side, bool reads, int change) {
+    const footprint *const f = &side->where;
+    if (f->region == REGION_NONE) return;
+    reach *const r = &t->reach[2 * f->region + reads];
+    if (r->count == 0) {
+        r->start = f->start;
+        r->end = f->end;
+    } else if (change > 0) {
+        if (f->start < r->start) r->start = f->start;
+        if (f->end > r->end) r->end = f->end;
+    }
+    r->count += change;
+}
+
+static bool within_reach(const reach *r, const footprint *f) { return r->count && f->start < r->end && r->start < f->end; }
+
 /* Marks what is complete before `event`, or before a transfer that starts after `event` on `channel` (-1: none). */
 static void mark_needed(sanitizer_thread *t, uint32_t event, int channel) {
-    for (int32_t k = 0; k < t->flights; k++) t->flight[k].needed = t->flight[k].event == event || t->flight[k].channel == channel;
+    for (int32_t k = 0; k < t->flights; k++) t->queue[k].needed = t->queue[k].event == event || t->queue[k].channel == channel;
     for (int32_t k = t->flights; k-- > 0;) {
-        const flight *const f = &t->flight[k];
-        for (int32_t m = k; f->needed && m-- > 0;) {
-            flight *const earlier = &t->flight[m];
-            earlier->needed = earlier->needed || earlier->event == f->after || earlier->channel == f->channel;
+        const queued *const q = &t->queue[k];
+        for (int32_t m = k; q->needed && m-- > 0;) {
+            queued *const earlier = &t->queue[m];
+            earlier->needed = earlier->needed || earlier->event == q->after || earlier->channel == q->channel;
         }
     }
 }
@@ -50,25 +67,25 @@ static void log_side(thread *self, const flight *f, const transfer_side *side, u
     accesses_add(&self->sanitizer->block->log, &x);
 }
 
-static void take_out(thread *self, const flight *f, bool completes) {
+static void take_out(thread *self, const queued *q, bool completes) {
+    sanitizer_thread *const t = self->sanitizer;
+    flight *const f = &t->flight[q->flight];
     count_slots(self, &f->read, -1);
     count_slots(self, &f->written, -1);
+    count_reach(t, &f->read, true, -1);
+    count_reach(t, &f->written, false, -1);
     log_side(self, f, &f->read, ACCESS_READ, completes);
     log_side(self, f, &f->written, ACCESS_WRITE, completes);
+    f->next = t->unused;
+    t->unused = q->flight + 1;
 }
 
 static void take_out_needed(thread *self) {
     sanitizer_thread *const t = self->sanitizer;
     int32_t kept = 0;
     for (int32_t k = 0; k < t->flights; k++) {
-        flight *const f = &t->flight[k];
-        if (f->needed) {
-            take_out(self, f, true);
-        } else if (kept++ != k) {
-            memcpy(&t->flight[kept - 1], f, offsetof(flight, read));
-            transfer_side_copy(&t->flight[kept - 1].read, &f->read);
-            transfer_side_copy(&t->flight[kept - 1].written, &f->written);
-        }
+        if (t->queue[k].needed) take_out(self, &t->queue[k], true);
+        else t->queue[kept++] = t->queue[k];
     }
     t->flights = kept;
 }
@@ -81,29 +98,54 @@ void flights_complete(thread *self, uint32_t event) {
 
 void flights_complete_all(thread *self) {
     sanitizer_thread *const t = self->sanitizer;
-    for (int32_t k = 0; k < t->flights; k++) take_out(self, &t->flight[k], true);
+    for (int32_t k = 0; k < t->flights; k++) take_out(self, &t->queue[k], true);
     t->flights = 0;
 }
 
-flight *flights_new(thread *self) {
-    sanitizer_thread *const t = self->sanitizer;
-    if (t->flights == t->capacity) {
-        const int32_t capacity = t->capacity ? 2 * t->capacity : 8;
-        flight *const grown = realloc(t->flight, (size_t)capacity * sizeof *grown);
-        if (!grown) {
-            run_of(self)->findings.limits |= LIMIT_MEMORY;
-            return NULL;
-        }
-        t->flight = grown;
-        t->capacity = capacity;
+static bool grow(sanitizer_thread *t) {
+    const int32_t capacity = t->capacity ? 2 * t->capacity : 8;
+    queued *const queue = realloc(t->queue, (size_t)capacity * sizeof *queue);
+    if (queue) t->queue = queue;
+    flight *const flights = queue ? realloc(t->flight, (size_t)capacity * sizeof *flights) : NULL;
+    if (!flights) return false;
+    t->flight = flights;
+    for (int32_t k = t->capacity; k < capacity; k++) {
+        flights[k].next = t->unused;
+        t->unused = k + 1;
     }
-    return &t->flight[t->flights];
+    t->capacity = capacity;
+    return true;
 }
 
-void flights_begin(thread *self, const flight *f) {
-    self->sanitizer->flights++;
-    count_slots(self, &f->read, 1);
-    count_slots(self, &f->written, 1);
+void flights_begin(thread *self, int32_t pc, const queued *order, const transfer_side *read, const transfer_side *written) {
+    sanitizer_thread *const t = self->sanitizer;
+    if (t->flights == t->capacity && !grow(t)) {
+        run_of(self)->findings.limits |= LIMIT_MEMORY;
+        return;
+    }
+    queued *const q = &t->queue[t->flights++];
+    *q = *order;
+    q->flight = t->unused - 1;
+    flight *const f = &t->flight[q->flight];
+    t->unused = f->next;
+    f->epoch = self->epoch;
+    f->grid_epoch = self->grid_epoch;
+    f->pc = pc;
+    transfer_side_copy(&f->read, read);
+    transfer_side_copy(&f->written, written);
+    count_slots(self, read, 1);
+    count_slots(self, written, 1);
+    count_reach(t, read, true, 1);
+    count_reach(t, written, false, 1);
+}
+
+void flights_forget(sanitizer_thread *t, int32_t regions) {
+    for (; t->flights; t->flights--) {
+        const int32_t number = t->queue[t->flights - 1].flight;
+        t->flight[number].next = t->unused;
+        t->unused = number + 1;
+    }
+    memset(t->reach, 0, 2 * (size_t)regions * sizeof *t->reach);
 }
 
 /* The side of `f` that `u` gets in the way of; NULL: none. */
@@ -118,9 +160,12 @@ static const transfer_side *clash(thread *self, const flight *f, const user *u, 
 
 void flights_check(thread *self, const user *u) {
     sanitizer_thread *const t = self->sanitizer;
+    const reach *const near = u->where->region == REGION_NONE ? NULL : &t->reach[2 * u->where->region];
+    if (!near || !(within_reach(&near[0], u->where) || (u->writes && within_reach(&near[1], u->where)))) return;
     bool marked = false;
     for (int32_t k = 0; k < t->flights; k++) {
-        const flight *const f = &t->flight[k];
+        const queued q = t->queue[k];
+        const flight *const f = &t->flight[q.flight];
         int64_t from, to;
         const transfer_side *const side = clash(self, f, u, &from, &to);
         if (!side) continue;
@@ -128,13 +173,13 @@ void flights_check(thread *self, const user *u) {
             mark_needed(t, u->after, u->channel);
             marked = true;
         }
-        if (u->transfer && f->needed) continue; /* it is complete before this one starts */
+        if (u->transfer && t->queue[k].needed) continue; /* it is complete before this one starts */
         const actor second = {.pc = f->pc, .thread = self->id, .block = self->block, .transfer = 1, .open = 1,
                               .access = side == &f->written ? ACCESS_WRITE : ACCESS_READ};
         report(self, u->writes ? FAULT_IN_USE : FAULT_NOT_AWAITED, u->pc, u->writes ? ACCESS_WRITE : ACCESS_READ, u->view, from, to,
                &second, u->transfer);
         /* from here on as if it had been awaited: what follows from this one mistake is not worth another report */
-        flights_complete(self, f->event);
+        flights_complete(self, q.event);
         marked = false;
         k = -1;
     }
@@ -143,10 +188,10 @@ void flights_check(thread *self, const user *u) {
 void flights_left_open(thread *self) {
     sanitizer_thread *const t = self->sanitizer;
     for (int32_t k = 0; k < t->flights; k++) {
-        const flight *const f = &t->flight[k];
+        const flight *const f = &t->flight[t->queue[k].flight];
         const tile written = {.object = f->written.object, .space = f->written.space, .slot = f->written.slot};
         report(self, FAULT_LEFT_OPEN, f->pc, ACCESS_WRITE, &written, f->written.where.start, f->written.where.end, NULL, true);
-        take_out(self, f, false);
+        take_out(self, &t->queue[k], false);
     }
     t->flights = 0;
 }

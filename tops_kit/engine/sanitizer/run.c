@@ -64,6 +64,7 @@ struct sanitizer *sanitizer_new(const launch *l) {
     if (!s) return NULL;
     s->launch = l;
     s->single = l->blocks == 1;
+    s->regions = REGION_L3 + l->kernel->pointers;
     if (find_regions(s) && slot_table_make(&s->slots, l->kernel)) return s;
     sanitizer_free(s);
     return NULL;
@@ -73,7 +74,9 @@ static void block_free(sanitizer_block *b) {
     const struct sanitizer *const s = b->run;
     for (int32_t k = 0; b->thread && k < s->launch->block_threads; k++) {
         slots_free(b->thread[k].l1, s->slots.l1);
+        free(b->thread[k].queue);
         free(b->thread[k].flight);
+        free(b->thread[k].reach);
     }
     free(b->thread);
     slots_free(b->l2, s->slots.l2);
@@ -127,9 +130,10 @@ sanitizer_block *sanitizer_block_begin(struct sanitizer *s) {
 bool sanitizer_thread_begin(sanitizer_block *b, thread *t) {
     sanitizer_thread *const x = &b->thread[t->local];
     if (!x->l1) x->l1 = calloc((size_t)b->run->slots.l1 + 1, sizeof *x->l1);
-    if (!x->l1) return false;
+    if (!x->reach) x->reach = calloc((size_t)b->run->regions, 2 * sizeof *x->reach);
+    if (!x->l1 || !x->reach) return false;
     slots_forget(x->l1, b->run->slots.l1);
-    x->flights = 0;
+    flights_forget(x, b->run->regions);
     x->first = b->run->slots.first;
     x->block = b;
     t->sanitizer = x;
@@ -178,7 +182,8 @@ static uint64_t oldest_flight(const sanitizer_block *b, race_scope scope, uint64
     for (int32_t k = 0; k < b->run->launch->block_threads; k++) {
         const sanitizer_thread *const t = &b->thread[k];
         for (int32_t m = 0; t->block == b && m < t->flights; m++) {
-            const uint64_t issued = scope == WITHIN_BLOCK ? t->flight[m].epoch + t->flight[m].grid_epoch : t->flight[m].grid_epoch;
+            const flight *const f = &t->flight[t->queue[m].flight];
+            const uint64_t issued = scope == WITHIN_BLOCK ? f->epoch + f->grid_epoch : f->grid_epoch;
             if (issued < epoch) epoch = issued;
         }
     }

@@ -20,13 +20,25 @@ static inline void transfer_side_copy(transfer_side *to, const transfer_side *fr
 
 /* A transfer that was issued and is not known to be complete. */
 typedef struct {
-    uint32_t event, after;
     uint32_t epoch, grid_epoch; /* of its issue */
     int32_t pc;
-    uint16_t channel;
-    bool needed; /* has to be complete for what is looked at */
+    int32_t next; /* unused ones: number + 1 of another */
     transfer_side read, written;
 } flight;
+
+/* The same, as far as the order of completion goes. */
+typedef struct {
+    uint32_t event, after;
+    int32_t flight; /* its number */
+    uint16_t channel;
+    bool needed; /* has to be complete for what is looked at */
+} queued;
+
+/* Everything in flight of a region lies in [start, end). */
+typedef struct {
+    int64_t start, end;
+    int32_t count;
+} reach;
 
 typedef struct sanitizer_block sanitizer_block;
 
@@ -34,8 +46,11 @@ typedef struct sanitizer_thread {
     sanitizer_block *block; /* NULL: not begun, or its block has ended */
     const int32_t *first;   /* as in slot_table */
     slot *l1;
-    flight *flight; /* in order of issue */
+    queued *queue; /* in order of issue */
     int32_t flights, capacity;
+    flight *flight; /* places for as many */
+    int32_t unused; /* number + 1 of one, each leads to the next */
+    reach *reach;   /* two for each region: of what is written, of what is read */
 } sanitizer_thread;
 
 struct sanitizer_block {
@@ -54,6 +69,7 @@ struct sanitizer {
     findings findings;
     access_log log; /* of blocks that ended or passed barriers: what other blocks may race with */
     sanitizer_block *running, *spare;
+    int32_t regions; /* numbers below this are used */
     bool single; /* there is one block only */
 };
 
@@ -77,9 +93,8 @@ typedef struct {
     int channel;
 } user; /* who is about to use memory */
 void flights_check(thread *self, const user *u);
-/* One more, to be filled in and then begun; NULL: no memory. */
-flight *flights_new(thread *self);
-void flights_begin(thread *self, const flight *f);
+void flights_begin(thread *self, int32_t pc, const queued *order, const transfer_side *read, const transfer_side *written);
+void flights_forget(sanitizer_thread *t, int32_t regions);
 void flights_complete(thread *self, uint32_t event);
 void flights_complete_all(thread *self);
 void flights_left_open(thread *self);
