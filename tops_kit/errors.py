@@ -16,5 +16,9 @@ class SessionError(UserError):
     """A session folder that is missing, damaged, of a newer version, or in use by another writer."""
 
 
+class ManifestDamagedError(SessionError):
+    """A session whose session.json can't be read; the segments beside it may be sound."""
+
+
 class TraceError(UserError):
     """A trace file that can't be imported."""

@@ -4,6 +4,7 @@ its last.
 
 from __future__ import annotations
 
+import json
 import os
 import struct
 import time
@@ -290,6 +291,53 @@ def test_what_is_no_session_is_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "control").unlink()
     with pytest.raises(SessionError, match="is no session"):
         recover(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "left", [None, b"", b"{", b'{"format": [1, 0]}'], ids=["gone", "empty", "cut", "part"]
+)
+@pytest.mark.parametrize("crashed", [False, True])
+def test_a_damaged_manifest_is_made_anew(
+    left: bytes | None, crashed: bool, recording: Path, fake_process: Callable[..., Any]
+) -> None:
+    made = new_collector(recording)
+    expected = produce(fake_process)
+    made.round()
+    if crashed:
+        made.rotate()
+        made.wait_for_writer()
+        kill(made)
+    else:
+        finishing.finish(made, "complete")
+    manifest = recording / "session.json"
+    manifest.unlink() if left is None else manifest.write_bytes(left)
+    if not crashed:
+        with pytest.raises(SessionError, match=r"`topsprof recover .*` makes a new one"):
+            Session.open(recording)
+    messages = recover(recording)
+    assert "made a new session.json" in messages[0]
+    assert len(messages) == 1 + crashed
+    assert found(recording) == expected
+    session = Session.open(recording)
+    assert (session.info["kind"], session.info["status"]) == ("recording", "crashed")
+    assert any("the command, the attributes" in line for line in session.ledger.lines())
+    assert recover(recording) == []
+    damaged = recording / "session.json.damaged"
+    assert (damaged.read_bytes() if damaged.exists() else None) == left
+
+
+def test_a_damaged_session_without_segments_is_one_line(recording: Path) -> None:
+    (recording / "session.json").write_text("{")
+    with pytest.raises(SessionError, match="no segment beside it can be read"):
+        recover(recording)
+
+
+def test_what_a_newer_version_wrote_is_not_recovered(recording: Path) -> None:
+    finishing.finish(new_collector(recording), "complete")
+    manifest = json.loads((recording / "session.json").read_text())
+    (recording / "session.json").write_text(json.dumps(manifest | {"format": [9, 0]}))
+    with pytest.raises(SessionError, match=r"has format 9\.0.*upgrade tops-kit"):
+        recover(recording)
 
 
 @pytest.mark.parametrize("content", [b"", bytes(4096), b"garbage" * 1000])

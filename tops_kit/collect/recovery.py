@@ -19,11 +19,12 @@ from tops_kit.collect.convert import TABLES
 from tops_kit.collect.drain import RECORD
 from tops_kit.collect.journal import Part
 from tops_kit.collect.writing import journal_of
-from tops_kit.errors import SessionError, UserError
+from tops_kit.errors import ManifestDamagedError, SessionError, UserError
 from tops_kit.session import Ledger, Session, SessionWriter
 from tops_kit.session.in_use import use_of
 from tops_kit.session.lock import locked
-from tops_kit.session.manifest import WRITER_LOCK
+from tops_kit.session.manifest import MANIFEST, WRITER_LOCK, read_manifest
+from tops_kit.session.rebuilding import has_segments, rebuild_manifest
 
 _RECOVERED = "repaired:recovered"
 _OWN_STREAMS = ("process:", "collector")
@@ -33,17 +34,34 @@ def recover(folder: str | Path) -> list[str]:
     """Complete a crashed recording in `folder`; readable messages of what was done, none when there was
     nothing to do.
 
-    SessionError when there is no session, when it is still being recorded, or when it can't be written.
+    A session.json that is damaged is made anew, also that of a recording or an import that was complete.
+    SessionError when there is no session, when it is still being recorded, when it is of a newer version, or
+    when it can't be written.
     """
     folder = Path(folder).absolute()
+    if not folder.is_dir():
+        raise SessionError(f"{folder} does not exist; give a session folder")
+    return _with_manifest(folder) + _completed(folder)
+
+
+def _with_manifest(folder: Path) -> list[str]:
+    """Make session.json anew where it is damaged, or gone while there are segments."""
+    if not (folder / MANIFEST).exists():
+        return [rebuild_manifest(folder)] if has_segments(folder) else []
+    try:
+        read_manifest(folder)
+    except ManifestDamagedError:
+        return [rebuild_manifest(folder)]
+    return []
+
+
+def _completed(folder: Path) -> list[str]:
     if not (folder / FILE).exists():
-        if not folder.is_dir():
-            raise SessionError(f"{folder} does not exist; give a session folder")
-        if not (folder / "session.json").exists():
+        if not (folder / MANIFEST).exists():
             raise SessionError(f"{folder} is no session (it has no session.json); give a session folder")
         sweeping.remove_trash(folder)
         return []
-    if not (folder / "session.json").exists():
+    if not (folder / MANIFEST).exists():
         raise SessionError(f"{folder} was never recorded to (it has no session.json); delete it")
     use = use_of(folder)
     if use is not None and locked(folder / WRITER_LOCK):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import platform
+import shlex
 import time
 from pathlib import Path
 from typing import Any
 
-from tops_kit.errors import SessionError
+from tops_kit.errors import ManifestDamagedError, SessionError
 from tops_kit.session.files import read_json, session_error
+from tops_kit.session.ledger import Ledger
 from tops_kit.session.schema import FORMAT_VERSION
 
 MANIFEST = "session.json"
@@ -40,9 +42,7 @@ def check_version(path: Path, version: object) -> None:
         or len(version) != 2
         or not all(isinstance(part, int) for part in version)
     ):
-        raise SessionError(
-            f"{path} is damaged: no format version; try `topsprof recover`, or import the trace again"
-        )
+        raise ManifestDamagedError(f"{path} is damaged: no format version")
     if version[0] > FORMAT_VERSION[0]:
         raise SessionError(
             f"{path} has format {version[0]}.{version[1]}, this version reads up to "
@@ -51,29 +51,40 @@ def check_version(path: Path, version: object) -> None:
 
 
 def read_manifest(session: Path) -> dict[str, Any]:
-    """The manifest of a session folder; SessionError (one line) when it isn't one, or can't be read."""
+    """The manifest of a session folder; SessionError (one line) when it isn't one, or can't be read.
+
+    ManifestDamagedError when only the manifest is to blame.
+    """
     path = session / MANIFEST
     try:
         manifest = read_json(path)
     except FileNotFoundError as error:
         what = "is not a session (it has no session.json)" if session.is_dir() else "does not exist"
+        if any(session.glob("segments/[!.]*/meta.json")):
+            raise ManifestDamagedError(f"{session} {what}; {_advice(session)}") from error
         raise SessionError(f"{session} {what}; give a {SUFFIX} folder") from error
     except NotADirectoryError as error:
         raise SessionError(f"{session} is a file, not a session folder") from error
     except OSError as error:
         raise session_error("read", path, error) from error
     except (ValueError, RecursionError) as error:
-        raise SessionError(
-            f"{path} is damaged: it is not JSON; restore it from a copy of the session"
-        ) from error
-    check_manifest(path, manifest)
+        raise ManifestDamagedError(f"{path} is damaged: it is not JSON; {_advice(session)}") from error
+    try:
+        check_manifest(path, manifest)
+    except ManifestDamagedError as error:
+        raise ManifestDamagedError(f"{error}; {_advice(session)}") from error
     return manifest
+
+
+def _advice(session: Path) -> str:
+    words = shlex.join(["topsprof", "recover", str(session)])
+    return f"`{words}` makes a new one from the segments"
 
 
 def check_manifest(path: Path, manifest: object) -> None:
     """SessionError unless what was read from `path` is a manifest that this code can read."""
     if not isinstance(manifest, dict):
-        raise SessionError(f"{path} is damaged: its manifest is not a JSON object")
+        raise ManifestDamagedError(f"{path} is damaged: its manifest is not a JSON object")
     check_version(path, manifest.get("format"))
     for key, type_ in (
         ("kind", str),
@@ -83,10 +94,16 @@ def check_manifest(path: Path, manifest: object) -> None:
         ("ledger", list),
     ):
         if not isinstance(manifest.get(key), type_):
-            raise SessionError(f"{path} is damaged: `{key}` is missing or of the wrong type")
+            raise ManifestDamagedError(f"{path} is damaged: `{key}` is missing or of the wrong type")
     created = manifest.get("created_ns")
     if created is not None and (type(created) is not int or abs(created) >= 1 << 63):
-        raise SessionError(f"{path} is damaged: `created_ns` is of the wrong type")
+        raise ManifestDamagedError(f"{path} is damaged: `created_ns` is of the wrong type")
     for key in ("host", "system"):
         if manifest.get(key) is not None and not isinstance(manifest[key], str):
-            raise SessionError(f"{path} is damaged: `{key}` is of the wrong type")
+            raise ManifestDamagedError(f"{path} is damaged: `{key}` is of the wrong type")
+    if manifest["status"] not in STATUSES:
+        raise ManifestDamagedError(f"{path} is damaged: its status is none that there is")
+    try:
+        Ledger.from_json(manifest["ledger"])
+    except ValueError as error:
+        raise ManifestDamagedError(f"{path} is damaged: {error}") from error

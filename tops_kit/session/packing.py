@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tops_kit.errors import SessionError
+from tops_kit.errors import ManifestDamagedError, SessionError
 from tops_kit.session import columns as cols
 from tops_kit.session.compaction import prepare
 from tops_kit.session.files import fsync_path, remove_folder, reported, write_json
@@ -187,7 +187,10 @@ def _unpack_into(archive: zipfile.ZipFile, file: Path, folder: Path) -> None:
         write_segment(folder, table, prepared, level="lanes", name=f"{table.name}-{place:06d}", order=place)
     if manifest is None:
         raise SessionError(f"{file} is damaged: it has no {MANIFEST}; get another copy of it")
-    check_manifest(file, manifest)
+    try:
+        check_manifest(file, manifest)
+    except ManifestDamagedError as error:
+        raise SessionError(f"{error}; get another copy of it") from error
     write_json(folder / MANIFEST, manifest)
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from tops_kit.errors import SessionError
 from tops_kit.session import columns as cols
 from tops_kit.session import summary as summaries
 from tops_kit.session.arrays import from_list, from_numpy
@@ -70,10 +69,7 @@ class Session:
     @property
     def ledger(self) -> Ledger:
         """The writer's ledger and what the reader had to leave out."""
-        try:
-            ledger = Ledger.from_json(self.info["ledger"])
-        except ValueError as error:
-            raise SessionError(f"{self.path}: the ledger in session.json is damaged") from error
+        ledger = Ledger.from_json(self.info["ledger"])
         ledger.merge(self._catalog.ledger)
         return ledger
 
@@ -215,7 +211,8 @@ class Session:
     def verify(self) -> tuple[int, int]:
         """Read all files and compare them with their checksums: (files compared, files without a checksum).
 
-        Raw segments of early versions have none. What differs is left out from then on, and named in `ledger`.
+        Raw segments of early versions have none. What differs is left out from then on, and named in
+        `ledger`.
         """
         compared = bare = 0
         for table in TABLES.values():
