@@ -196,6 +196,14 @@ def test_bfloat16_as_bits() -> None:
     assert np.array_equal((y.astype(np.uint32) << 16).view(np.float32), wide)
 
 
+def test_bfloat16_of_ml_dtypes() -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    x = floats(7, 20).astype(ml_dtypes.bfloat16)
+    y = np.zeros_like(x)
+    copy[2](x, y)
+    assert np.array_equal(x.view(np.uint16), y.view(np.uint16))
+
+
 def test_torch_tensors_are_used_in_place() -> None:
     torch = pytest.importorskip("torch")
     for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.int32, torch.int8, torch.bool):
