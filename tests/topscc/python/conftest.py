@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import textwrap
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -25,7 +26,9 @@ def load_text(tmp_path: Path) -> Callable[[str], ModuleType]:
         specification = importlib.util.spec_from_file_location(path.stem, path)
         assert specification is not None and specification.loader is not None
         module = importlib.util.module_from_spec(specification)
-        specification.loader.exec_module(module)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SyntaxWarning)  # of what kernels refuse, Python warns
+            specification.loader.exec_module(module)
         return module
 
     return load
