@@ -170,7 +170,7 @@ def here(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., He
         process = argparse.Namespace(poll=lambda: None)
         ended = True  # for who concludes
 
-        def __init__(self, folder: Path, command: list[str]) -> None:
+        def __init__(self, folder: Path, command: list[str], **_: Any) -> None:
             writer = SessionWriter.create(folder, command=command)
             switches = control.open_control(folder)
             self._collector = collector.begin(folder, switches, writer, backend.load()[0])

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from tops_kit.session import Session
+
 COUNTER = """
 import os, signal, sys, topstx
 seen = []
@@ -128,11 +130,12 @@ def test_control_z_stops_and_fg_continues(cli: Any) -> None:
     assert _closed_well(cli, "a.topsprof")
 
 
-def test_no_process_of_ours_outlives_a_killed_run(
+def test_a_killed_run_is_recorded_to_the_programs_end(
     cli: Any, read_line: ReadLine, until: Callable[..., Any]
 ) -> None:
     program = cli.script(
         "import os, topstx\ntopstx.mark('up')\nprint(os.getpid(), flush=True)\nos.read(0, 1)\n"
+        "topstx.mark('later')\n"
     )
     process = cli.start("run", "-o", "a", "--", sys.executable, program, stdin=-1, bufsize=0)
     program_pid = read_line(process)
@@ -140,9 +143,15 @@ def test_no_process_of_ours_outlives_a_killed_run(
     helpers = [pid for pid in children if pid != program_pid]
     assert len(helpers) == 2  # the collector, and the witness of signals
     process.kill()
-    until(lambda: not any(_runs(pid) for pid in helpers))
+    process.wait()
+    until(lambda: sum(_runs(pid) for pid in helpers) == 1)  # the witness is gone, the collector is not
     process.stdin.write(b"\n")  # the program itself goes on, unharmed
-    assert _closed_well(cli, "a.topsprof")
+    until(lambda: not any(_runs(pid) for pid in helpers))
+    assert cli.names("a.topsprof") == ["later", "up"]
+    session = Session.open(cli.cwd / "a.topsprof")
+    assert session.info["status"] == "complete"
+    (entry,) = [entry for entry in session.ledger.entries if not entry.clean]
+    assert entry.code == "topsprof_killed" and entry.note.startswith("topsprof was killed: recording went on")
 
 
 def _runs(pid: str) -> bool:

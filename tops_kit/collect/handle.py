@@ -114,12 +114,15 @@ def start(
     overwrite: bool = False,
     wait: str = "primary",
     policy: str | None = None,
+    program: int | None = None,
 ) -> CollectorHandle:
     """Start a collector for `folder` and wait until programs may record into it.
 
     The collector makes the session, and the control file unless there is one already (`control.create`).
     `command` is kept with the session. `wait` is "primary" (end with the leash) or "all" (when the leash is
-    gone, end with the last recorded process). `policy` ("block" or "drop") is that of a new control file.
+    gone, end with the last recorded process). With `program`, a process number, the caller ends the
+    recording itself: should the caller be killed, the collector records on until that process ends, and says
+    so in the ledger. `policy` ("block" or "drop") is that of a new control file.
     SessionError when it can't be recorded there.
     """
     import topstx
@@ -132,6 +135,7 @@ def start(
     arguments = own_process.module_command(
         "tops_kit.collect", str(folder), "--leash", str(read), "--wait", wait
     )
+    arguments += ["--program", str(program)] if program is not None else []
     arguments += ["--overwrite"] * overwrite + (["--policy", policy] if policy else [])
     try:
         process = subprocess.Popen(

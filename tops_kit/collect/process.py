@@ -23,20 +23,31 @@ from tops_kit.collect.clock import best_clock
 from tops_kit.collect.collector import Collector, begin
 from tops_kit.collect.compacting import LiveCompaction, compact_afterwards
 from tops_kit.collect.control import Control
+from tops_kit.collect.system import Watch, stat
 from tops_kit.errors import SessionError, UserError
 from tops_kit.session import SessionWriter
 
 EXIT_INCOMPLETE = 3
 
 
+_KILLED = "repaired:topsprof_killed"
+_KILLED_NOTE = (
+    "topsprof was killed: recording went on until the program ended, but what topsprof itself does from then "
+    "on was not done (--duration, --kill, --export, the exit code, naming Pythons that can't be recorded)"
+)
+
+
 class _Ends:
     """Says when to stop: SIGTERM, or the leash (whose other end its holder closed), and then perhaps the
-    last recorded process.
+    program's end and that of the last recorded process.
+
+    `program` is that of a holder who tells us when to stop: a leash that ends unsaid is its death.
     """
 
-    def __init__(self, leash: int | None, wait_all: bool) -> None:
+    def __init__(self, leash: int | None, wait_all: bool, program: Watch | None) -> None:
         self.leash = leash
         self.wait_all = wait_all
+        self.program = program
         self.told = False
         self.leash_gone = False
         self.collector: Collector | None = None
@@ -53,12 +64,22 @@ class _Ends:
             poller = select.poll()
             poller.register(self.leash, select.POLLIN)
             if poller.poll(0) and not os.read(self.leash, 64):
-                self.leash_gone = True
-                if self.collector is not None:
-                    self.collector.drop_leash()
+                self._lose_leash()
         if not self.leash_gone:
             return False
+        if self.program is not None and self.program.alive() and not self._shutdown_wanted():
+            return False
         return not self.wait_all or self.collector is None or not self.collector.anyone_left()
+
+    def _lose_leash(self) -> None:
+        self.leash_gone = True
+        if self.collector is not None:
+            self.collector.drop_leash()
+            if self.program is not None:
+                self.collector.note("collector", _KILLED, 1, _KILLED_NOTE)
+
+    def _shutdown_wanted(self) -> bool:
+        return self.collector is not None and bool(self.collector.control.shutdown_request)
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -72,6 +93,9 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         choices=("primary", "all"),
         default="primary",
         help="what to wait for when the leash is gone",
+    )
+    parser.add_argument(
+        "--program", type=int, help="process number: when the leash is gone, record on until this one ends"
     )
     parser.add_argument(
         "--policy", choices=tuple(control_file.POLICIES), default="block", help="what a full ring does"
@@ -137,7 +161,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Collect until told to stop; 0, or EXIT_INCOMPLETE when the session could not be completed."""
     options = _arguments(argv)
     sys.meta_path.insert(0, _WithoutPandas)
-    ends = _Ends(options.leash, options.wait == "all")
+    program = None if options.program is None else Watch(options.program, _start_of(options.program))
+    ends = _Ends(options.leash, options.wait == "all", program)
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, ends.on_signal)
@@ -173,6 +198,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     if failed_before is None:
         _say(collector.folder, collector.failure)
     return EXIT_INCOMPLETE
+
+
+def _start_of(pid: int) -> int:
+    """When a process began, so that another one of its number is not taken for it; 0: unknown."""
+    found = stat(pid)
+    return 0 if found is None else found.start
 
 
 class _WithoutPandas:

@@ -51,7 +51,7 @@ def record(program: Program, options: RecordOptions, say: Say) -> Outcome:
     try:
         claimed = claim.claim_folder(options, held.pid)
         announced = live.announce(options.session_name, claimed.folder, program.argv, held.pid)
-        active = recording.Recording(claimed.folder, options, program.argv)
+        active = recording.Recording(claimed.folder, options, program.argv, held.pid)
     except BaseException:
         held.cancel()
         _take_back(claimed, announced)

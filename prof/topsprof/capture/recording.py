@@ -35,7 +35,10 @@ _CAPTURE_END: Final = {
 class Recording:
     """A session being recorded. `close` ends it in order, whatever the program does meanwhile."""
 
-    def __init__(self, folder: Path, options: RecordOptions, command: Sequence[str]) -> None:
+    def __init__(
+        self, folder: Path, options: RecordOptions, command: Sequence[str], program: int | None = None
+    ) -> None:
+        """`program`: process number of what will be run. Should we be killed, its end is the session's."""
         from tops_kit.collect import start
 
         self.folder = folder
@@ -61,7 +64,12 @@ class Recording:
             domain_include=options.domain_include,
             domain_exclude=options.domain_exclude,
         )
-        self.collector = start(folder, command=list(command))
+        self.collector = start(
+            folder,
+            command=list(command),
+            wait="all" if options.wait_all else "primary",
+            program=program,
+        )
 
     @property
     def closed(self) -> bool:
