@@ -82,6 +82,30 @@ def test_a_name_may_hold_the_signs_of_the_syntax(make_session, report_json):
     assert [row["Name"] for row in report_json(session, "api_sum", tx="a@default/0")] == ["y"]
 
 
+def test_a_step_is_a_range_too(make_session, report_json):
+    session = make_session(
+        {
+            "step": {"start_ns": [0, 50], "duration_ns": [10, 10], "name": ["Step#4", "Step#5"]},
+            "tx": {
+                "start_ns": [20],
+                "duration_ns": [10],
+                "name": ["Step#4"],
+                "domain": "gpu_user_annotation",
+                "style": "PushPop",
+            },
+            "api": {"start_ns": [5, 25, 55], "duration_ns": [1, 1, 1], "name": ["x", "y", "z"]},
+        }
+    )
+
+    def names(tx):
+        return sorted(row["Name"] for row in report_json(session, "api_sum", tx=tx))
+
+    assert names("Step#5") == ["z"]
+    assert names("Step#4") == ["x", "y"]
+    assert names("Step#4/0") == ["x"]
+    assert names("Step#4@gpu_user_annotation") == ["y"]
+
+
 @pytest.mark.parametrize("text", ["", "5", "5/4", "5/5", "x/7", "1h/2h", "1/2/3"])
 def test_bad_times_are_one_line(small, text):
     with pytest.raises(UserError) as error:

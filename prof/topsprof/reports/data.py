@@ -154,7 +154,8 @@ class Data:
         if not found:
             where = f" in domain '{domain}'" if domain else ""
             raise UserError(
-                f"--filter-tx {text}: the session has no range '{name}'{where}; report tx_sum lists them"
+                f"--filter-tx {text}: the session has no range '{name}'{where}; "
+                "reports tx_sum and step_sum list them"
             )
         if index is not None:
             if index >= len(found):
@@ -163,16 +164,23 @@ class Data:
         return merge(found)
 
     def _instances(self, name: str, domain: str | None) -> Sequence[Window]:
+        """Of a range, and of the step of that name: importers put `ProfilerStep#4` into table step."""
         from tops_kit.session import Filter, Selection
 
-        found = self.session.table(
-            "tx", ["start_ns", "end_ns", "domain", "style"], Selection(filters=(Filter("name", "=", name),))
-        )
+        named = Selection(filters=(Filter("name", "=", name),))
+        steps: list[Window] = []
+        if domain is None and self.tables.get("step"):  # steps are of no domain
+            step = self.session.table("step", ["start_ns", "end_ns"], named)
+            steps = list(zip(*(column.to_pylist() for column in step.columns), strict=True))
+        found = self.session.table("tx", ["start_ns", "end_ns", "domain", "style"], named)
         if domain == "default":
             domain = ""
         rows = zip(*(column.to_pylist() for column in found.columns), strict=True)
         return sorted(
-            (start, end)
-            for start, end, own, style in rows
-            if style != "Mark" and (domain is None or (own or "") == domain)
+            steps
+            + [
+                (start, end)
+                for start, end, own, style in rows
+                if style != "Mark" and (domain is None or (own or "") == domain)
+            ]
         )
