@@ -103,7 +103,8 @@ INLINE void pack_panel(int32_t *panel, matrix b, int64_t depth, int64_t columns,
             for (int64_t q = 0; q < BLOCK; q++) {
                 const uint8_t *column = b.p + (j + q) * b.column;
                 for (int64_t k = 0; k < depth; k += LANES)
-                    i_store(line + q * DEPTH + k, j + q < columns ? load_head(column + k * size, depth - k, size, load) : i_set(0));
+                    i_store(line + q * DEPTH + k,
+                            j + q < columns ? load_head(column + k * size, depth - k, size, load) : i_set(0));
             }
             for (int64_t k = 0; k < depth; k += BLOCK) /* DEPTH and the panel are multiples of BLOCK */
                 transpose_block((uint8_t *)(panel + k * COLUMNS + j), 4 * COLUMNS, (uint8_t *)(line + k), 4 * DEPTH);
@@ -200,7 +201,8 @@ INLINE void multiply_pairs(int dtype, load_function *load, int64_t m, int64_t n,
             int64_t deep = depth - k < 2 * DEPTH ? depth - k : 2 * DEPTH, pairs = (deep + 1) / 2;
             for (int64_t r = 0; r < rows; r++)
                 for (int64_t q = 0; q < pairs; q++)
-                    scratch[r * DEPTH + q] = pair_at(a.p + (i + r) * a.row + (k + 2 * q) * a.column, a.column, 2 * q + 1 < deep, dtype);
+                    scratch[r * DEPTH + q] =
+                        pair_at(a.p + (i + r) * a.row + (k + 2 * q) * a.column, a.column, 2 * q + 1 < deep, dtype);
             matrix left = {(uint8_t *)scratch, 4 * DEPTH, 4};
             for (int64_t j = 0; j < n; j += COLUMNS) {
                 int64_t columns = n - j < COLUMNS ? n - j : COLUMNS;
@@ -225,8 +227,11 @@ INLINE void multiply_pairs(int dtype, load_function *load, int64_t m, int64_t n,
 #define SMALL_INTEGERS(dtype, load) multiply(i_blocks, dtype, load, m, n, k, c, ldc, a, b, zero)
 #endif
 
-#define PRODUCT(name, call) \
-    static __attribute__((noinline)) void name(int64_t m, int64_t n, int64_t k, void *c, int64_t ldc, matrix a, matrix b, int zero) { call; }
+#define PRODUCT(name, call)                                                                                                  \
+    static __attribute__((noinline)) void name(int64_t m, int64_t n, int64_t k, void *c, int64_t ldc, matrix a, matrix b,    \
+                                               int zero) {                                                                   \
+        call;                                                                                                                \
+    }
 PRODUCT(product_f32, multiply(f_blocks, DT_F32, i_load, m, n, k, c, ldc, a, b, zero))
 PRODUCT(product_f16, multiply(f_blocks, DT_F16, load_f16, m, n, k, c, ldc, a, b, zero))
 PRODUCT(product_bf16, multiply(f_blocks, DT_BF16, load_bf16, m, n, k, c, ldc, a, b, zero))

@@ -111,10 +111,12 @@ ROW_LOOPS(f, vf)
 ROW_LOOPS(i, vi)
 
 /* The functions that the table of kernels points to. */
-#define ROWS_BINARY(kind, loop, name)                                                                                            \
-    static void row_##kind##_##name(void *d, const void *a, const void *b, int64_t n) { loop(d, a, b, n, 0, kind##_##name); }    \
-    static void row_##kind##_##name##_a(void *d, const void *a, const void *b, int64_t n) { loop(d, a, b, n, ROW_A, kind##_##name); } \
-    static void row_##kind##_##name##_b(void *d, const void *a, const void *b, int64_t n) { loop(d, a, b, n, ROW_B, kind##_##name); }
+#define ROW_BINARY(row, loop, op, single) \
+    static void row(void *d, const void *a, const void *b, int64_t n) { loop(d, a, b, n, single, op); }
+#define ROWS_BINARY(kind, loop, name)                             \
+    ROW_BINARY(row_##kind##_##name, loop, kind##_##name, 0)       \
+    ROW_BINARY(row_##kind##_##name##_a, loop, kind##_##name, ROW_A) \
+    ROW_BINARY(row_##kind##_##name##_b, loop, kind##_##name, ROW_B)
 #define FORMS(kind, name) {row_##kind##_##name, row_##kind##_##name##_a, row_##kind##_##name##_b}
 #define NO_FORMS {NULL, NULL, NULL}
 

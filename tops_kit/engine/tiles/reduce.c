@@ -89,9 +89,9 @@ static void arg_across(int op, const sheet *s, int64_t i, int64_t count, int32_t
     for (int64_t j = 1; j < s->rows; j++) {
         row_of(s, j, i, count, next);
         for (int64_t q = 0; q < count; q++) {
-            int better;
-            if (ints) better = sign > 0 ? next[q].i > best[q].i : next[q].i < best[q].i;
-            else better = (sign > 0 ? next[q].f > best[q].f : next[q].f < best[q].f) || (next[q].f != next[q].f && best[q].f == best[q].f);
+            const reg x = next[q], y = best[q];
+            int better = sign > 0 ? (ints ? x.i > y.i : x.f > y.f) : (ints ? x.i < y.i : x.f < y.f);
+            if (!ints) better |= x.f != x.f && y.f == y.f;
             if (better) best[q] = next[q], where[q] = (int32_t)j;
         }
     }

@@ -66,8 +66,9 @@ typedef void row_call(const void *context, void *d, const void *const *a, int64_
 /* How views are handed over: as their raw elements, or widened. ROW_ONE: at most one source of one element. */
 enum { RAW_D = 1, RAW_SOURCES = 2, ROW_ONE = 8 };
 
-static inline __attribute__((always_inline)) void each_row(const walk *w, const uint8_t *dtype, const int sources, const int may_single,
-                                                           const int raw, row_call *call, const void *context) {
+static inline __attribute__((always_inline)) void each_row(const walk *w, const uint8_t *dtype, const int sources,
+                                                           const int may_single, const int raw, row_call *call,
+                                                           const void *context) {
     const int last = w->axes - 1;
     const int64_t n = w->n[last];
     uint32_t buffer[WALK_VIEWS][CHUNK] __attribute__((aligned(64)));

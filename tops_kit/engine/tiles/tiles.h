@@ -44,7 +44,7 @@ enum {
 int tk_shape_broadcast(tile *d, int count, const tile *const *sources); /* 1 to 3 sources, as numpy broadcasts */
 int tk_shape_same(tile *d, const tile *a);
 int tk_shape_reduce(tile *d, const tile *a, int axis);           /* as `a`, with extent 1 along the axis */
-int tk_shape_matmul(tile *d, const tile *a, const tile *b);      /* rows of `a` by columns of `b`; a third, first axis is a batch */
+int tk_shape_matmul(tile *d, const tile *a, const tile *b);      /* rows of `a` by columns of `b`; a third axis: a batch */
 int tk_shape_gather(tile *d, const tile *a, const tile *b, int axis); /* along the axis as `b`, else a and b broadcast */
 int tk_shape_extent(tile *d, int rank, const int32_t *n);        /* textent: result tiles only */
 

@@ -200,7 +200,7 @@ PyMethodDef tiles_methods[] = {
     {"tile_shape_extent", tile_shape_extent, METH_VARARGS, "tile_shape_extent(d, rank, n0, n1, n2) -> fault number"},
     {"tile_scalar", tile_scalar, METH_VARARGS, "tile_scalar(operation, bits) -> bits"},
     {"tile_vreduce", tile_vreduce, METH_VARARGS, "tile_vreduce(operation, register, dtype) -> bits"},
-    {"tile_vmake", tile_vmake, METH_VARARGS, "tile_vmake(register, bits or None, dtype): one value in all lanes, or 0, 1, 2, ..."},
+    {"tile_vmake", tile_vmake, METH_VARARGS, "tile_vmake(register, bits or None, dtype): one value in all lanes; 0, 1, 2, ..."},
     {"tile_element", tile_element, METH_VARARGS, "tile_element(bits, dtype) -> (stored bits, loaded bits)"},
     {"tile_path", tile_path, METH_VARARGS, "tile_path(name=None) -> the tile library's path for this processor"},
     {NULL, NULL, 0, NULL},

@@ -68,7 +68,7 @@ static inline byte_range bytes_of(const tile *t) {
 
 static inline int bytes_apart(byte_range d, byte_range a) { return d.high <= a.low || a.high <= d.low; }
 
-/* Views with the same strides but for the innermost run of bytes: side by side when the runs lie apart within the outer stride. */
+/* Views with the same outer strides: side by side when their innermost runs of bytes lie apart within the outer stride. */
 static int side_by_side(const tile *d, const tile *a) {
     if (d->rank < 2 || d->rank != a->rank) return 0;
     int last = d->rank - 1;
