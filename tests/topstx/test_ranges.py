@@ -48,6 +48,32 @@ def test_calls_return_nothing_that_steers(program: Any) -> None:
     """)
 
 
+def test_what_can_not_be_recorded_is_counted(program: Any) -> None:
+    process = program("""
+        import topstx
+        for unknown in (10**15, 1 << 80, -1, "nonsense"): topstx.end_range(unknown)
+        topstx.end_range(topstx.start_range("s"))
+        for unknown in (10**15, 1 << 80, -1, 1.5): topstx.end_range(unknown)
+        for nothing in (0, None, False): topstx.end_range(nothing)
+        for value in ("x", None, 10**400): topstx.counter("c").sample(value)
+        for _ in range(2): topstx.mark("n" * 5000)
+    """).only
+    assert process.header["bad_ends"] + process.unbalanced == 8
+    assert process.header["bad_samples"] == 3
+    assert process.header["cut_names"] == 1
+    assert [len(record.name) for record in process.of(L.KIND_MARK)] == [4096, 4096]
+
+
+def test_what_is_not_to_be_recorded_is_not_counted(program: Any) -> None:
+    program.create(domain_exclude=("off",), recording=L.RECORDING_ON)
+    process = program("""
+        import topstx
+        topstx.counter("c", domain="off").sample("x")
+        topstx.mark("up")
+    """).only
+    assert process.header["bad_samples"] == 0
+
+
 def test_attributes_of_a_range(program: Any) -> None:
     process = program("""
         import topstx

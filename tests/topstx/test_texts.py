@@ -135,6 +135,9 @@ def test_texts_of_programs(program: Any, tmp_path: Path) -> None:
         assert pushed.domain == cut(text, 4096) and pushed.category[1] == cut(text, 1024)
         assert process.thread_names[1000 + i] == cut(text, 1024)
         assert ranges[f"error {i}"].error == cut("E" * (i % 4) + "€" * 100, 255)
+    long = sum(len(text) > 4096 for text in spelled)
+    # as a mark's name, a domain, a category, a thread's name and a counter's name, each once
+    assert process.header["cut_names"] == 5 * long > 0
     for i, (sample, text) in enumerate(zip(process.of(L.KIND_COUNTER), ODD, strict=True)):
         assert (sample.value, sample.name, sample.unit) == (i, cut("c" + text, 1536), cut("u" + text, 256))
         assert sample.domain == cut(text, 4096)

@@ -157,7 +157,8 @@ def _count(collector: Collector, row: Row) -> None:
         return sum(int(header[field]) for header in headers)
 
     lost = total("lost_records")
-    ledger.count(stream, "requested", row.written + row.counts["dropped"] + lost)
+    no_numbers = total("bad_samples")
+    ledger.count(stream, "requested", row.written + row.counts["dropped"] + lost + no_numbers)
     ledger.count(stream, "written", row.written, note=f"recorder: {row.recorder or 'unknown'}")
     blocked = row.counts["blocked_ns"]
     waited = f"; it waited {blocked / 1e6:.3f} ms for room" if blocked else ""
@@ -166,9 +167,13 @@ def _count(collector: Collector, row: Row) -> None:
     ledger.count(
         stream,
         "repaired:unbalanced",
-        row.counts["unbalanced"],
+        row.counts["unbalanced"] + total("bad_ends"),
         note="ends of ranges without a begin were ignored",
     )
+    ledger.count(
+        stream, "dropped:no_number", no_numbers, note="counters were given values that are no numbers"
+    )
+    ledger.count(stream, "clipped:name", total("cut_names"), note="names were longer than their limit")
     ledger.count(
         stream,
         "repaired:too_many_names",

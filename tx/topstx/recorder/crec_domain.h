@@ -269,11 +269,17 @@ static PyObject *started(uint64_t handle) {
 }
 
 static void end(PyObject *range_id) {
+    uint64_t handle;
+    if (range_id == Py_None) return;
     if (PyLong_Check(range_id)) {
-        uint64_t handle = PyLong_AsUnsignedLongLong(range_id);
-        if (PyErr_Occurred()) PyErr_Clear();
-        else if (handle && topstxi_state.control) topstxi_end(handle);
+        handle = PyLong_AsUnsignedLongLong(range_id);
+        if (!PyErr_Occurred()) {
+            if (handle && topstxi_state.control) topstxi_end(handle);
+            return;
+        }
+        PyErr_Clear();
     }
+    if (topstxi_recording() == TOPSTX_RECORDING_ON) topstxi_count_bad(1); /* no id at all */
 }
 
 /* ---- Counter ------------------------------------------------------------------------------------------------------------ */
@@ -286,6 +292,8 @@ static PyObject *counter_sample(PyObject *self, PyObject *value) {
     number = PyFloat_AsDouble(value);
     if (number == -1.0 && PyErr_Occurred()) { /* no number: nothing to record */
         forget_error();
+        domain_resolve(c->domain);
+        if (c->domain->attr != TOPSTXI_EXCLUDED) topstxi_count_bad(0);
         return done();
     }
     if (c->epoch != topstxi_state.name_epoch) {

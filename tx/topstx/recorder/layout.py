@@ -67,14 +67,14 @@ MORE_FORMAT = "<30sBB"
 MORE_FIELDS = ["data", "kind", "used"]
 
 NAMES_MAGIC = b"TOPSNAM1"
-NAMES_FORMAT = "<8sIIQQIIIIQQQQQIIiIQQQQ"
+NAMES_FORMAT = "<8sIIQQIIIIQQQQQIIiIQQQQQQQ"
 NAMES_FIELDS = [
     "magic", "layout_version", "backend", "process_serial", "parent_serial", "parent_count", "pid",
     "parent_pid", "clock", "start_tick", "start_monotonic_ns", "start_realtime_ns", "proc_start",
     "committed_bytes", "next_id", "exit_known", "exit_status", "too_many", "end_tick", "lost_threads",
-    "lost_records", "lost_names",
+    "lost_records", "lost_names", "bad_samples", "bad_ends", "cut_names",
 ]  # fmt: skip
-NAMES_HEADER_BYTES = 136
+NAMES_HEADER_BYTES = 160
 NAMES_ENTRIES_OFFSET = PAGE
 
 ENTRY_FORMAT = "<IHHII"

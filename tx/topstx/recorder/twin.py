@@ -249,8 +249,14 @@ def start_range(
 def end_range(range_id: int | None) -> None:
     """End a range by the id that start_range returned."""
     process = current.process
-    if process is not None and range_id and isinstance(range_id, int):
-        process.end_start(range_id)
+    if process is None or range_id is None:
+        return
+    if isinstance(range_id, int):
+        number = twin_values.integer(range_id)
+        if number:  # 0: nothing was recorded when it began
+            process.end_start(number)
+    elif process.recording[0] == _ON:
+        process.count_bad("bad_ends")
 
 
 class Counter:
@@ -279,7 +285,8 @@ class Counter:
         try:
             bits: int = _WORD.unpack(_DOUBLE.pack(value))[0]
         except (TypeError, ValueError, ArithmeticError, StructError):
-            return  # no number
+            process.count_bad("bad_samples")  # no number
+            return
         try:
             writer: Writer = process.local.writer
         except AttributeError:

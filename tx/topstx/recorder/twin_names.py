@@ -84,13 +84,7 @@ class NamesFile:
             _process_start(),
             0,
             self.next_id,
-            0,
-            0,
-            0,
-            0,
-            0,
-            0,
-            0,
+            *bytes(10),
         )
         self._map.words[0] = int.from_bytes(layout.NAMES_MAGIC, "little")
         if parent is None:
@@ -121,29 +115,39 @@ class NamesFile:
         if self.next_id > layout.NAMES_MAX:
             self.count("too_many")
             return layout.NAME_TOO_MANY
-        return self.add(layout.ENTRY_NAME, fitting(text, _NAME_BYTES_MAX)) or layout.NAME_TOO_MANY
+        return self._add_text(layout.ENTRY_NAME, b"", text, _NAME_BYTES_MAX) or layout.NAME_TOO_MANY
 
     def domain(self, text: str) -> int:
-        return self.add(layout.ENTRY_DOMAIN, fitting(text, _NAME_BYTES_MAX))
+        return self._add_text(layout.ENTRY_DOMAIN, b"", text, _NAME_BYTES_MAX)
 
     def category(self, domain: int, number: int, text: str) -> int:
-        body = _2U32.pack(domain, number & 0xFFFFFFFF) + fitting(text, _SHORT_BYTES_MAX)
-        return self.add(layout.ENTRY_CATEGORY, body)
+        head = _2U32.pack(domain, number & 0xFFFFFFFF)
+        return self._add_text(layout.ENTRY_CATEGORY, head, text, _SHORT_BYTES_MAX)
 
     def attr(self, domain: int, category: int, color: int) -> int:
         return self.add(layout.ENTRY_ATTR, _3U32.pack(domain, category, color))
 
     def thread(self, tid: int, text: str) -> int:
-        return self.add(layout.ENTRY_THREAD, _U32.pack(tid & 0xFFFFFFFF) + fitting(text, _SHORT_BYTES_MAX))
+        return self._add_text(layout.ENTRY_THREAD, _U32.pack(tid & 0xFFFFFFFF), text, _SHORT_BYTES_MAX)
 
     def counter(self, domain: int, name: str, unit: str) -> int:
         text = fitting(name, _COUNTER_BYTES_MAX)
-        body = _2U32.pack(domain, len(text)) + text + fitting(unit, _UNIT_BYTES_MAX)
-        return self.add(layout.ENTRY_COUNTER, body)
+        cut = len(text) < len(encoded(name))
+        head = _2U32.pack(domain, len(text)) + text
+        return self._add_text(layout.ENTRY_COUNTER, head, unit, _UNIT_BYTES_MAX, cut=cut)
 
     def process(self, key: str, value: str) -> int:
         head = encoded(key) + b"\0"
         return self.add(layout.ENTRY_PROCESS, head + fitting(value, _FACT_BYTES_MAX - len(head)))
+
+    def _add_text(self, kind: int, head: bytes, text: str, limit: int, *, cut: bool = False) -> int:
+        """Append an entry that ends in a text; one that had to be `cut` is counted, once."""
+        whole = encoded(text)
+        kept = whole if len(whole) <= limit else fitting(text, limit)
+        number = self.add(kind, head + kept)
+        if number and (cut or len(kept) < len(whole)):
+            self.count("cut_names")
+        return number
 
     def count(self, field: str, amount: int = 1) -> None:
         """Add to one of the header's counts (32 or 64 bits wide)."""

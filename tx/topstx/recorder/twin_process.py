@@ -259,6 +259,11 @@ class Process:
         with self.lock:
             self.names_file.count("lost_records")
 
+    def count_bad(self, field: str) -> None:
+        """Count a call that had nothing to record."""
+        with self.lock:
+            self.names_file.count(field)
+
     # -- rings ----------------------------------------------------------------------------------------------
 
     def new_ring(self, capacity: int, open_capacity: int, *, predecessor: int, shared: bool) -> Ring | None:
@@ -368,7 +373,8 @@ class Process:
         with self.shared_lock:
             opened = self.starts.pop(number, None)
             if opened is None:
-                if number >= self._first_start and self.recording[0] == layout.RECORDING_ON:
+                known = 0 < number < self._first_start  # to the process that forked this one
+                if not known and self.recording[0] == layout.RECORDING_ON:
                     self.shared.unbalanced()
                 return
             self._put_shared(opened, opened[5] & ~layout.FLAG_CAPTURE, opened[6])

@@ -192,6 +192,9 @@ typedef struct topstx_names_header { /* the first page of a names file; entries 
     uint64_t lost_threads;          /* threads that got no ring (no memory, no disk, too many) */
     uint64_t lost_records;          /* records of such threads */
     uint64_t lost_names;            /* entries that could not be written (disk full); their records carry TOPSTX_NAME_TOO_MANY */
+    uint64_t bad_samples;           /* values of counters that are no number */
+    uint64_t bad_ends;              /* ends by an id that was never given, of which no ring tells (see its `unbalanced`) */
+    uint64_t cut_names;             /* entries whose text was longer than the limit */
 } topstx_names_header;
 
 enum {                              /* kinds of entries; each takes the next id */

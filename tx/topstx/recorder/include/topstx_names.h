@@ -137,6 +137,18 @@ TOPSTXI_SLOW void topstxi_count_lost(int thread) {
     pthread_mutex_unlock(&p->names_lock);
 }
 
+/* Count a call that had nothing to record, in one of the two fields. As above. */
+TOPSTXI_SLOW void topstxi_count_bad(int is_end) {
+    topstxi_process *p = &topstxi_state;
+    if (TOPSTXI_UNLIKELY(p->forked)) topstxi_reincarnate();
+    pthread_mutex_lock(&p->names_lock);
+    if (p->names) {
+        if (is_end) p->names->bad_ends++;
+        else p->names->bad_samples++;
+    }
+    pthread_mutex_unlock(&p->names_lock);
+}
+
 /* Append one entry to the file; names_lock is held. 0: it can't be written (counted). */
 TOPSTXI_SLOW uint32_t topstxi_append(uint32_t kind, const char *body, uint32_t bytes) {
     topstxi_process *p = &topstxi_state;
@@ -171,8 +183,9 @@ TOPSTXI_SLOW uint32_t topstxi_append(uint32_t kind, const char *body, uint32_t b
     return id;
 }
 
-/* The id of an entry, written at its first use. TOPSTX_NAME_TOO_MANY when it can't be written. */
-TOPSTXI_SLOW uint32_t topstxi_intern(uint32_t kind, const char *body, size_t length) {
+/* The id of an entry, written at its first use. TOPSTX_NAME_TOO_MANY when it can't be written. `cut`: a part of the body was
+ * longer than this. */
+TOPSTXI_SLOW uint32_t topstxi_intern_cut(uint32_t kind, const char *body, size_t length, int cut) {
     topstxi_process *p = &topstxi_state;
     uint32_t bytes = topstxi_fit(body, length, TOPSTXI_NAME_BYTES_MAX), hash, id;
     hash = topstxi_hash(kind, body, bytes);
@@ -182,7 +195,10 @@ TOPSTXI_SLOW uint32_t topstxi_intern(uint32_t kind, const char *body, size_t len
     if (!id && p->names) {
         if (topstxi_names_reserve(bytes)) {
             id = topstxi_append(kind, body, bytes);
-            if (id) topstxi_remember(hash, kind, body, bytes, id);
+            if (id) {
+                topstxi_remember(hash, kind, body, bytes, id);
+                p->names->cut_names += cut || bytes < length;
+            }
         } else {
             p->names->lost_names++;
         }
@@ -191,13 +207,17 @@ TOPSTXI_SLOW uint32_t topstxi_intern(uint32_t kind, const char *body, size_t len
     return id ? id : TOPSTX_NAME_TOO_MANY;
 }
 
+static inline uint32_t topstxi_intern(uint32_t kind, const char *body, size_t length) {
+    return topstxi_intern_cut(kind, body, length, 0);
+}
+
 static inline uint32_t topstxi_name_id(const char *text) { return topstxi_intern(TOPSTX_ENTRY_NAME, text, strlen(text)); }
 
-/* An entry that is a fact and no name: written each time, not remembered. */
-TOPSTXI_SLOW void topstxi_note(uint32_t kind, const char *body, size_t length) {
+/* An entry that is a fact and no name: written each time, not remembered. `cut` as above. */
+TOPSTXI_SLOW void topstxi_note(uint32_t kind, const char *body, size_t length, int cut) {
     if (TOPSTXI_UNLIKELY(topstxi_state.forked)) topstxi_reincarnate();
     pthread_mutex_lock(&topstxi_state.names_lock);
-    if (topstxi_state.names) topstxi_append(kind, body, topstxi_fit(body, length, 65536));
+    if (topstxi_state.names && topstxi_append(kind, body, topstxi_fit(body, length, 65536))) topstxi_state.names->cut_names += cut != 0;
     pthread_mutex_unlock(&topstxi_state.names_lock);
 }
 
@@ -207,16 +227,16 @@ TOPSTXI_SLOW void topstxi_note_process(const char *key, const char *value, size_
     if (!body) return;
     memcpy(body, key, key_bytes);
     memcpy(body + key_bytes, value, value_bytes);
-    topstxi_note(TOPSTX_ENTRY_PROCESS, body, key_bytes + value_bytes);
+    topstxi_note(TOPSTX_ENTRY_PROCESS, body, key_bytes + value_bytes, 0);
     free(body);
 }
 
 TOPSTXI_SLOW void topstxi_note_thread(uint32_t tid, const char *name, size_t length) {
     char body[4 + 1024];
-    length = topstxi_fit(name, length, 1024);
+    uint32_t bytes = topstxi_fit(name, length, 1024);
     memcpy(body, &tid, 4);
-    memcpy(body + 4, name, length);
-    topstxi_note(TOPSTX_ENTRY_THREAD, body, 4 + length);
+    memcpy(body + 4, name, bytes);
+    topstxi_note(TOPSTX_ENTRY_THREAD, body, 4 + bytes, bytes < length);
 }
 
 /* Is `name` in a NUL-separated list that an empty name ends? */
@@ -248,11 +268,11 @@ TOPSTXI_SLOW uint32_t topstxi_domain_id(const char *name, size_t length) {
 
 TOPSTXI_SLOW uint32_t topstxi_category_id(uint32_t domain, uint32_t number, const char *text, size_t length) {
     char body[8 + 1024];
-    length = topstxi_fit(text, length, 1024);
+    uint32_t bytes = topstxi_fit(text, length, 1024);
     memcpy(body, &domain, 4);
     memcpy(body + 4, &number, 4);
-    memcpy(body + 8, text, length);
-    return topstxi_intern(TOPSTX_ENTRY_CATEGORY, body, 8 + length);
+    memcpy(body + 8, text, bytes);
+    return topstxi_intern_cut(TOPSTX_ENTRY_CATEGORY, body, 8 + bytes, bytes < length);
 }
 
 /* Id of the combination; 0 for the default domain with neither category nor colour. */
@@ -271,6 +291,6 @@ TOPSTXI_SLOW uint32_t topstxi_counter_id(uint32_t domain, const char *name, size
     memcpy(body + 4, &name_bytes, 4);
     memcpy(body + 8, name, name_bytes);
     memcpy(body + 8 + name_bytes, unit, unit_bytes);
-    return topstxi_intern(TOPSTX_ENTRY_COUNTER, body, 8 + name_bytes + unit_bytes);
+    return topstxi_intern_cut(TOPSTX_ENTRY_COUNTER, body, 8 + name_bytes + unit_bytes, name_bytes < name_length || unit_bytes < unit_length);
 }
 #endif /* TOPSTX_NAMES_H */

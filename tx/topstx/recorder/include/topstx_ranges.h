@@ -418,6 +418,7 @@ TOPSTXI_SLOW void topstxi_end(uint64_t handle) {
     uint32_t index = (uint32_t)(handle & 0x7FFFFF), tid = topstxi_my_tid();
     uint64_t end = topstxi_now();
     topstxi_ring *r;
+    int bad = 0;
     pthread_mutex_lock(&p->shared_lock);
     r = p->shared;
     if (r && r->epoch == p->epoch && index && index <= r->open_capacity && r->open[index - 1].begin_tick &&
@@ -428,10 +429,12 @@ TOPSTXI_SLOW void topstxi_end(uint64_t handle) {
         r->header->last_tick = end;
         room = topstxi_shared_ready(r, r, index);
         if (r->epoch == p->epoch) topstxi_close_slow(r, room ? r : NULL, index, end, NULL, tid == begun_by ? 0 : tid);
-    } else if (r && r->epoch == p->epoch && topstxi_recording() == TOPSTX_RECORDING_ON && handle >> 23 > p->foreign_starts) {
-        r->header->unbalanced++;
+    } else if (topstxi_recording() == TOPSTX_RECORDING_ON && (handle >> 23 > p->foreign_starts || !(handle >> 23))) {
+        if (r && r->epoch == p->epoch) r->header->unbalanced++;
+        else bad = 1;
     }
     pthread_mutex_unlock(&p->shared_lock);
+    if (bad) topstxi_count_bad(1);
 }
 
 /* End a range by its handle, in whatever thread: in another one than it began in the record goes to the shared ring. */
