@@ -14,7 +14,7 @@ def block_reduction(
     total: tops.ptr(tops.f32, 1),
     greatest: tops.ptr(tops.f32, 1),
     n: tops.i32,
-    BLOCK: tops.constexpr = 4096,
+    BLOCK: tops.constexpr = 8192,
 ):
     block_total = tops.l2(tops.f32, (1,))
     block_greatest = tops.l2(tops.f32, (1,))
@@ -41,7 +41,7 @@ def block_reduction(
 
 
 @block_reduction.example
-def _(rng, n=1_000_000, BLOCK=4096, dtype=tops.f32):
+def _(rng, n=1_000_000, BLOCK=8192, dtype=tops.f32):
     x = (10 * rng.uniform(0, 1, n)).astype(dtype.numpy)
     total, greatest = np.zeros(1, np.float32), np.full(1, -np.inf, np.float32)
     return dict(x=x, total=total, greatest=greatest, n=n, BLOCK=BLOCK)

@@ -16,7 +16,7 @@ def prefix_scan(
     partial: tops.ptr(ndim=1),
     n: tops.i32,
     THREADS: tops.constexpr,
-    BLOCK: tops.constexpr = 4096,
+    BLOCK: tops.constexpr = 8192,
 ):
     me = tops.thread_id()
     size = tops.cdiv(tops.cdiv(n, THREADS), BLOCK) * BLOCK
@@ -39,7 +39,7 @@ def prefix_scan(
 
 
 @prefix_scan.example
-def _(rng, n=1_000_000, THREADS=24, BLOCK=4096, dtype=tops.i32):
+def _(rng, n=1_000_000, THREADS=24, BLOCK=8192, dtype=tops.i32):
     x = rng.integers(-100, 100, n).astype(dtype.numpy)
     partial = np.empty(THREADS, dtype.numpy)
     return dict(x=x, y=np.empty_like(x), partial=partial, n=n, THREADS=THREADS, BLOCK=BLOCK, threads=THREADS)

@@ -33,6 +33,7 @@ class Reference:
     function: Callable[..., Any]
     rtol: float
     atol: float
+    half_atol: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +66,24 @@ class Examples:
         return function
 
     def reference(
-        self, function: Callable[..., Any] | None = None, *, rtol: float = 1e-5, atol: float = 1e-6
+        self,
+        function: Callable[..., Any] | None = None,
+        *,
+        rtol: float = 1e-5,
+        atol: float = 1e-6,
+        half_atol: float = 0.0,
     ) -> Any:
         """Decorator of a function that computes what the kernel should.
 
         It takes those of the kernel's arguments that it names, as they were before the launch, and gives the
         array that should be stored: several as a dict by name, or as a tuple in the order of the parameters.
         Elements may differ by atol + rtol * |expected|; in arrays of ints and bools not at all. In arrays of
-        f16 and bf16 both are at least what such numbers are apart: rtol near 1, atol near the greatest.
+        f16 and bf16 rtol is at least what numbers of the type are apart near 1, and atol `half_atol` times
+        that: for kernels that round on the way, not only the result.
         """
 
         def decorate(chosen: Callable[..., Any]) -> Callable[..., Any]:
-            self._reference = Reference(chosen, rtol, atol)
+            self._reference = Reference(chosen, rtol, atol, half_atol)
             return chosen
 
         return decorate if function is None else decorate(function)
@@ -138,13 +145,13 @@ class Examples:
         for name, should in expected.items():
             if name not in got:
                 raise LaunchError(f"the reference gives {name}, which is no array of the kernel")
-            found = compare(name, got[name], should, self._reference.rtol, self._reference.atol)
+            found = compare(name, got[name], should, self._reference)
             if found.wrong:
                 out.append(found)
         return out
 
 
-def compare(name: str, got: Any, expected: Any, rtol: float, atol: float) -> Difference:
+def compare(name: str, got: Any, expected: Any, tolerance: Reference) -> Difference:
     """How far an array is from what it should be; NaN equals NaN. LaunchError: the shapes differ.
 
     The tolerances are those of Examples.reference.
@@ -158,9 +165,7 @@ def compare(name: str, got: Any, expected: Any, rtol: float, atol: float) -> Dif
         distance = np.where((one == other) | (np.isnan(one) & np.isnan(other)), 0.0, distance)
         distance = np.where(np.isnan(distance), np.inf, distance)
         apart = _APART.get(str(getattr(got, "dtype", "")).rpartition(".")[2], 0.0)
-        if apart:
-            rtol = max(rtol, apart)
-            atol = max(atol, apart * float(np.abs(other[np.isfinite(other)]).max(initial=0.0)))
+        rtol, atol = max(tolerance.rtol, apart), max(tolerance.atol, tolerance.half_atol * apart)
         wrong = distance > (0.0 if exact else atol + rtol * np.abs(other))
     if not wrong.size:
         return Difference(name, 0, 0, 0.0, (), None, None)
