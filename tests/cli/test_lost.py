@@ -38,6 +38,19 @@ def test_a_fork_child_that_gets_no_files_is_counted(cli: Any, pure: str) -> None
     ]
 
 
+@pytest.mark.parametrize("pure", ["", "1"])
+def test_calls_that_had_nothing_to_record_are_in_the_ledger(cli: Any, here: Any, pure: str) -> None:
+    recording = here()
+    program = cli.script(
+        "import topstx\ntopstx.mark('n' * 5000)\ntopstx.end_range(10**15)\ntopstx.counter('c').sample('x')\n"
+    )
+    recording.run(sys.executable, program, env={"TOPSKIT_PURE": pure})
+    assert recording.names() == ["n" * 4096]
+    entries = json.loads((cli.cwd / "a.topsprof" / "session.json").read_text())["ledger"]
+    counts = {e["code"] or e["kind"]: e["count"] for e in entries}
+    assert counts == {"requested": 2, "written": 1, "unbalanced": 1, "no_number": 1, "name": 1}
+
+
 WAITS = """
 import topstx, os, time
 topstx.mark("here")
