@@ -333,6 +333,16 @@ def part(k):
     return x[k:k + 2]
 for k in tops.pipeline(0, 8, 2, load=(w, part)):
     r[k:k + 2] = work(w, k)
+# extents that a minimum bounds: [0, 2, 4, 6, 8, 10, 1, 1]
+r[:] = 1.0
+for i in range(0, 2 * n, 4):
+    size = min(4, 2 * n - i)
+    rest = size
+    r[i:i + size] = tops.load(x[i:i + rest]) * 2.0
+# extents that sums of minima bound: [0, 1, 2, 3, 7, 7, 0, 1]
+r[:] = 7.0
+r[0:4] = tops.load(x[1:1 + max(0, min(2, n - 1)) * 2]) - 1.0
+r[6:8] = tops.load(x[n - 3:n - 3 + min(n, 3) - 1])
 # pipelines one in another: [0, 11, 22, 33, 44, 55, 66, 77]
 w = tops.l1(tops.f32, (4,), slots=2)
 v = tops.l1(tops.f32, (1,), slots=3)

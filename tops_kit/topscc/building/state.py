@@ -194,21 +194,47 @@ class BuilderState:
         return Affine.symbol(value.number)
 
     def _least(self, value: Value, depth: int = 0) -> list[Affine]:
-        """Sums that an integer never exceeds: itself, and what it is the minimum of."""
+        """Sums that an integer never exceeds: itself first, then what minima in it tell."""
+        source = self._assigned(value)
         out = [self._affine(value)]
-        known = self._known.get(value, value)
-        node = self._definitions.get(known)
-        if isinstance(node, tree.Elementwise) and node.name == "min" and depth < _MAX_MINIMA:
-            for operand in node.operands:
-                out += self._least(operand, depth + 1)
-        extent = self._measured(known)
+        node = self._definitions.get(source)
+        if isinstance(node, tree.Elementwise) and source.kind == I32_KIND and depth < _MAX_MINIMA:
+            out += self._limits(node, depth + 1)
+        extent = self._measured(source)
         if isinstance(extent, AtMost) and extent.bound is not None:
             out.append(Affine(extent.bound))
-        return out
+        return list(dict.fromkeys(out))[:_MAX_TERMS]
+
+    def _limits(self, node: tree.Elementwise, depth: int) -> list[Affine]:
+        """Sums that the result of arithmetic never exceeds, from those of its operands."""
+        if node.name not in ("min", "max", "add", "sub", "mul"):
+            return []
+        first, second = node.operands
+        if node.name == "min":
+            return self._least(first, depth) + self._least(second, depth)
+        if node.name == "mul":
+            for a, b in ((first, second), (second, first)):
+                factor = self._constant_int(a)
+                if factor is not None and factor > 0:
+                    return [limit.times(factor) for limit in self._least(b, depth)]
+            return []
+        left = self._least(first, depth)
+        if node.name == "sub":
+            return [limit.plus(self._affine(second), -1) for limit in left]
+        pairs = [(a, b) for a in left for b in self._least(second, depth)]
+        if node.name == "add":
+            return [a.plus(b) for a, b in pairs]
+        return [Affine(max(a.constant, b.constant), a.terms) for a, b in pairs if a.terms == b.terms]
+
+    def _assigned(self, value: Value) -> Value:
+        """The value that a variable was last given, through variables given from one another."""
+        while (known := self._known.get(value)) is not None:
+            value = known
+        return value
 
     def _measured(self, value: Value) -> Extent | None:
         """The extent that an integer was taken from (`t.shape[0]`); None for others."""
-        node = self._definitions.get(self._known.get(value, value))
+        node = self._definitions.get(self._assigned(value))
         if isinstance(node, tree.ExtentOf) and isinstance(node.base.kind, TileKind | ViewKind):
             return node.base.kind.shape[node.axis]
         return None
