@@ -16,6 +16,7 @@ from tests.engine.timing_traces import (
     MATRIX,
     NONE,
     S60,
+    STORE,
     TILE,
     WAIT,
     Thread,
@@ -337,3 +338,18 @@ def test_waiting_is_blamed_on_what_was_waited_for(run: Any) -> None:
         (0, 700, WAIT, LOAD),
         (700, 1700, 8, MATRIX),
     ]
+
+
+@pytest.mark.parametrize("end", ["wait", "end"])
+def test_waiting_for_a_store_is_first_waiting_for_what_it_stores(run: Any, end: str) -> None:
+    t = Thread()
+    t.matrix(512 * 968, 0, scalar=0)
+    event = t.dma(12800, L1, L3, read=0, scalar=0)
+    if end == "wait":
+        t.wait(event, scalar=0)
+    else:
+        t.wait_all(scalar=0)
+    result = run([t.end(scalar=0)], 1, bare(), intervals=True)
+    assert result.cycles == 1000 + LATENCY + 100
+    assert result.of_instructions("matrix").sum() == result.of_instructions("blamed")[MATRIX] == 1000
+    assert result.of_instructions("dma").sum() == result.of_instructions("blamed")[STORE] == LATENCY + 100

@@ -23,8 +23,9 @@ enum {
 /* A transfer from its issue to its completion. Numbers of others, not pointers: they move when there are more. */
 typedef struct {
     int64_t issued, ready; /* ready: what it has waited for so far was done then */
+    int64_t slots_ready;   /* the vector and matrix units are done with its slots */
     int64_t bytes;
-    int32_t pc, waited_pc;
+    int32_t pc, waited_pc, slots_pc; /* slots_pc: the last operation that used them; NOBODY: none */
     uint32_t event;
     int32_t sip, latency;
     int32_t next;                /* in its channel; in the list of free ones */
@@ -153,6 +154,8 @@ struct timing {
 /* timing_thread.c */
 void thread_run(timing *t, sip *s);               /* until it waits, starves or ends */
 void thread_wake(timing *t, sip *s, int64_t when, int cause, int32_t blamed);
+/* A transfer that it waited for is complete: until its slots were ready the wait was for the unit that used them. */
+void thread_wake_transferred(timing *t, sip *s, const flow *f);
 void thread_begin(timing *t, sip *s, int32_t thread, int32_t block, int64_t when);
 void thread_end(timing *t, sip *s); /* with nothing under way any more */
 

@@ -201,6 +201,11 @@ void thread_wake(timing *t, sip *s, int64_t when, int cause, int32_t blamed) {
     t->run[t->run_count++] = sip_number(t, s);
 }
 
+void thread_wake_transferred(timing *t, sip *s, const flow *f) {
+    if (f->slots_pc != NOBODY) wait_until(t, s, f->slots_ready, cause_of(t, f->slots_pc), s->wait_pc, f->slots_pc);
+    thread_wake(t, s, t->now, CAUSE_DMA, f->pc);
+}
+
 void thread_begin(timing *t, sip *s, int32_t thread, int32_t block, int64_t when) {
     const int32_t depth = (int32_t)t->p.queue_depth;
     t->result.sip[sip_number(t, s)][SIP_LAUNCH] += when - s->idle_since;

@@ -96,6 +96,8 @@ bool transfer_issue(timing *t, sip *s, const tevent *e) {
                 .from = e->from, .to = e->to};
     if (e->key[0] != KEY_NONE) wait_for_slot(&s->use[e->key[0]], true, f);
     if (e->key[1] != KEY_NONE) wait_for_slot(&s->use[e->key[1]], false, f);
+    f->slots_ready = f->ready;
+    f->slots_pc = f->waited_pc;
     if (c->last != NOBODY) {
         t->flow[c->last].next = number;
         f->waits++;
@@ -182,7 +184,9 @@ static void complete(timing *t, int32_t number) {
                        : s->state == AT_WAIT   ? s->waited == f.event
                        : s->state == AT_CHANNEL ? s->waited == f.channel
                                                 : (s->state == AT_WAIT_ALL || s->state == AT_END) && !s->transfers;
-    if (wakes) thread_wake(t, s, t->now, f.channel == NO_CHANNEL ? CAUSE_ATOMIC : CAUSE_DMA, f.pc);
+    if (!wakes) return;
+    if (f.channel == NO_CHANNEL) thread_wake(t, s, t->now, CAUSE_ATOMIC, f.pc);
+    else thread_wake_transferred(t, s, &f);
 }
 
 static void flowing(timing *t, int32_t number, int route, int by) {

@@ -13,6 +13,7 @@ _WORDS = {
     "dma": "transfers", "vector": "vector unit", "matrix": "matrix unit", "queue": "a full queue",
     "barrier": "barriers", "atomic": "atomics", "launch": "launch", "tail": "others to end",
 }  # fmt: skip
+_SHORT = {"dma": "transfer", "queue": "full queue"}  # in the table of lines
 
 
 def launch_text(timing: LaunchTiming, lines: int) -> str:
@@ -65,16 +66,27 @@ def _costliest(timing: LaunchTiming, count: int) -> list[str]:
     if not shown:
         return []
     total = max(sum(line.cost for line in timing.lines), 1)
-    rows = [("share", "cycles", "issued", "waited there", "bytes", "line")]
+    rows = [("share", "cost", "issuing", "waited for it", "waited here", "bytes", "line")]
     for line in shown:
         waits = sorted(line.stalls.items(), key=lambda item: (-item[1], CAUSES.index(item[0])))
-        waited = f"{waits[0][1]:,} {waits[0][0]}" if waits else "-"
+        waited = f"{waits[0][1]:,} {_SHORT.get(waits[0][0], waits[0][0])}" if waits else "-"
+        blamed = f"{line.blamed:,}" if line.blamed else "-"
         moved = f"{_si(line.bytes)}B" if line.bytes else "-"
         where = f"{line.place}  {line.text}".rstrip()
-        rows.append((f"{line.cost / total:.0%}", f"{line.cost:,}", f"{line.issued:,}", waited, moved, where))
-    widths = [max(len(row[k]) for row in rows) for k in range(5)]
+        rows.append(
+            (
+                f"{line.cost / total:.0%}",
+                f"{line.cost:,}",
+                f"{line.scalar_cycles:,}",
+                blamed,
+                waited,
+                moved,
+                where,
+            )
+        )
+    widths = [max(len(row[k]) for row in rows) for k in range(6)]
     return [
-        "  ".join([*(cell.rjust(width) for cell, width in zip(row, widths, strict=False)), row[5]])
+        "  ".join([*(cell.rjust(width) for cell, width in zip(row, widths, strict=False)), row[6]])
         for row in rows
     ]
 

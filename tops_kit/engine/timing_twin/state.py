@@ -69,6 +69,9 @@ class Transfer:
     source: int
     to: int
     waited_pc: int = -1
+    slots: Use | None = (
+        None  # when the vector and matrix units are done with its slots, and the last operation
+    )
     waits: int = 0  # how many it waits for
     next: Transfer | None = None  # in its channel
     dependents: list[Transfer] = field(default_factory=list)  # that start after it

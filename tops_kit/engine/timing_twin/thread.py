@@ -44,8 +44,10 @@ class Threads:
         while self.runnable:
             self._run(self.runnable.pop())
 
-    def wake(self, s: Sip, when: int, cause: int, blamed: int) -> None:
-        """What a thread waited for is there."""
+    def wake(self, s: Sip, when: int, cause: int, blamed: int, slots: Use | None = None) -> None:
+        """What a thread waited for is there; `slots`: until when a transfer waited for a unit."""
+        if slots is not None:
+            self._wait_until(s, slots.when, self._cause(slots.pc), s.wait_pc, slots.pc)
         self._wait_until(s, when, cause, s.wait_pc, blamed)
         if s.state == "end":
             self._end(s)

@@ -9,13 +9,14 @@ from collections.abc import Callable
 from tops_kit.engine.timing_parameters import Parameters
 from tops_kit.engine.timing_twin import state
 from tops_kit.engine.timing_twin.shares import Shares, route_of
-from tops_kit.engine.timing_twin.state import NO_KEY, Event, Sip, Slot, Tally, Transfer
+from tops_kit.engine.timing_twin.state import NO_KEY, Event, Sip, Slot, Tally, Transfer, Use
 
 _CLOSE = 1.0 / 1024.0  # a transfer is complete when what is left would take less of a cycle
 _BLOCK_CHANNEL = 255
 _LAST = 0xFFFFFFFF  # the event of a tile of atomics: comes after all others
 
-Wake = Callable[[Sip, int, int, int], None]  # the SIP, when, what it waited for, which instruction did that
+# the SIP, when, what it waited for, which instruction did that; until when that waited for a unit
+Wake = Callable[[Sip, int, int, int, Use | None], None]
 
 
 class Transfers:
@@ -122,13 +123,13 @@ class Transfers:
         for other in x.dependents:
             self._release(other, x.pc)
         if x.channel < 0:
-            self._wake(s, self.now, state.ATOMIC, x.pc)
+            self._wake(s, self.now, state.ATOMIC, x.pc, None)
         elif (
             (s.state == "wait" and s.waited == x.event)
             or (s.state == "channel" and s.waited == x.channel)
             or (s.state in ("wait all", "end") and not s.pending)
         ):
-            self._wake(s, self.now, state.DMA, x.pc)
+            self._wake(s, self.now, state.DMA, x.pc, x.slots)
 
     def _count(self, x: Transfer) -> None:
         tally, busy = self.tally, self.now - x.ready
@@ -185,4 +186,4 @@ def _wait_for_slots(x: Transfer, e: Event) -> None:
         uses += [x.sip.written[e.key[1]]]
     for use in uses:
         if use.when > x.ready:
-            x.ready, x.waited_pc = use
+            x.ready, x.waited_pc = x.slots = use
