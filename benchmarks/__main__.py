@@ -18,6 +18,7 @@ NAMES = {
     "import": "benchmarks.import_",
     "stats": "benchmarks.stats",
     "startup": "benchmarks.startup",
+    "engine": "benchmarks.engine",
 }
 
 

@@ -31,6 +31,7 @@ def test_the_list_names_every_benchmark(repo_root):
         "import",
         "stats",
         "startup",
+        "engine",
     ]
 
 
