@@ -11,7 +11,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +26,8 @@ PACK_SUFFIX: Final = ".topspack"
 _ZIP_MAGIC: Final = b"PK\x03\x04"
 CACHE_BYTES: Final = 16 << 30
 """What the cache may hold; the sessions that were opened longest ago go first."""
+_TOLD: Final = ".told"
+"""File in a cached session: its ledger has been shown."""
 _IMPORT_VERSION: Final = 3  # a new one when importers give other rows for the same file
 
 
@@ -50,6 +52,27 @@ def open_session(text: str) -> Session:
     except SessionError:  # e.g. files that a power cut emptied: nothing in the cache is the only copy
         shutil.rmtree(path, ignore_errors=True)
         return Session.open(_cached(text))
+
+
+def ledger_lines(session: Session, *, quiet: bool = False) -> list[str]:
+    """What a command that reads a session tells of its ledger.
+
+    Of a trace in the cache the first command tells all, later ones where it is listed (nothing when `quiet`),
+    and what they themselves could not read.
+    """
+    if session.path.parent not in _cache_places():
+        return session.ledger.lines()
+    told = session.path / _TOLD
+    if not told.exists():
+        with suppress(OSError):  # then it is told again
+            told.touch()
+        return session.ledger.lines()
+    lines = session.damage.lines()
+    count = len(session.ledger.lines()) - len(lines)
+    if count > 0 and not quiet:
+        words = "1 line" if count == 1 else f"{count} lines"
+        lines.insert(0, f"the import repaired or left out something: topsprof info has the {words}")
+    return lines
 
 
 def output_base(text: str) -> Path:
@@ -169,7 +192,7 @@ def cache_folder() -> Path:
     """The folder of the cache, made if need be: XDG_CACHE_HOME, or where the platform keeps caches, else a
     temporary one.
     """
-    for folder in (_platform_cache(), Path(tempfile.gettempdir()) / f"topsprof-{_user()}"):
+    for folder in _cache_places():
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError:
@@ -179,6 +202,10 @@ def cache_folder() -> Path:
     raise UserError(
         "no folder to keep imported traces in; set XDG_CACHE_HOME to one, or use `topsprof import`"
     )
+
+
+def _cache_places() -> tuple[Path, Path]:
+    return _platform_cache(), Path(tempfile.gettempdir()) / f"topsprof-{_user()}"
 
 
 def _platform_cache() -> Path:

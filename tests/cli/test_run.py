@@ -108,6 +108,13 @@ def test_force_removes_sessions_only(cli: Any) -> None:
     assert (folder / "thesis.txt").exists()
 
 
+def test_a_folder_that_is_not_there_is_not_made(cli: Any) -> None:
+    done = cli("run", "-o", "nosuch/dir/x", "--", "touch", "ran")
+    assert done.returncode == 2 and "'nosuch/dir' does not exist" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (cli.cwd / "nosuch").exists() and not (cli.cwd / "ran").exists()
+
+
 def test_spaces_and_unicode(cli: Any) -> None:
     folder = cli.cwd / "a b" / "ünï"
     folder.mkdir(parents=True)

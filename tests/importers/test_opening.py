@@ -14,6 +14,7 @@ from topsprof import opening
 from topsprof.cli import main
 from topsprof.digests import Digests
 from topsprof.importers.job import JobOptions, import_files
+from topsprof.importers.registry import IMPORTERS
 from topsprof.opening import cache_folder, content_key, open_session, output_base
 
 from tops_kit.errors import TraceError, UserError
@@ -48,6 +49,26 @@ def test_a_trace_is_imported_once(tmp_path: Path, cache: Path) -> None:
     assert names(open_session(str(file))) == ["a"]
     assert (cache / only / "session.json").stat().st_mtime_ns == stamp
     assert sessions(cache) == [only]
+
+
+def test_the_ledger_of_a_trace_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "t.json"
+    file.write_text('[{"ph": "X", "name": "a", "ts": 0, "dur": 1, "pid": 1, "tid": 1}, {"ph": "E", "ts": 5}]')
+    told = []
+    for words in (["stats", "-r", "tx_sum"], ["stats", "-r", "tx_sum"], ["stats", "-q", "-r", "tx_sum"]):
+        assert main([*words, str(file)]) == 0
+        told.append(capsys.readouterr().err.splitlines())
+    assert any("end without begin" in line for line in told[0])
+    assert told[1] == ["topsprof: the import repaired or left out something: topsprof info has the 1 line"]
+    assert told[2] == []
+    assert main(["sql", str(file), "select 1"]) == 0
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_the_docs_name_every_format_that_is_read() -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs" / "import.md").read_text(encoding="utf-8")
+    section = text.partition("## What is read")[2].partition("## Options")[0]
+    assert {name for name in IMPORTERS if f"`{name}`" not in section} == set()
 
 
 def test_other_content_is_imported_again(tmp_path: Path, cache: Path) -> None:

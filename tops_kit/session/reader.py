@@ -73,6 +73,11 @@ class Session:
         ledger.merge(self._catalog.ledger)
         return ledger
 
+    @property
+    def damage(self) -> Ledger:
+        """The part of `ledger` that is the reader's own: what it had to leave out or make anew."""
+        return self._catalog.ledger.copy()
+
     def tables(self) -> dict[str, int]:
         """Rows by table, of the tables that have any, in the schema's order."""
         counts = self._catalog.tables()

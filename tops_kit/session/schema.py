@@ -162,7 +162,12 @@ _TABLES = (
             _CORRELATION,
             _EXTERNAL,
             _c("full_name", "name", "name as the compiler wrote it"),
-            _c("queued_ns", "int64", "begin of the runtime call that launched it"),
+            _c(
+                "queued_ns",
+                "int64",
+                "begin of the runtime call that launched it; null in traces of other tools, "
+                "where the api row of the same correlation_id says it",
+            ),
             _c("submit_ns", "int64", "handed to the device"),
             _c("grid_x", "int64", "blocks"),
             _c("grid_y", "int64", "blocks"),

@@ -152,13 +152,20 @@ def _first_line(command: list[str]) -> str:
 def pythons() -> Iterator[Check]:
     """The Pythons on PATH, and how a program on each would be recorded."""
     seen: set[str] = set()
+    silent: list[str] = []
     for path in _on_path(lambda name: _PYTHON_COMMAND.fullmatch(name) is not None):
         real = os.path.realpath(path)
         if real in seen:
             continue
         seen.add(real)
         state, text = extensions.prospect(str(path))
-        yield Check("pythons", str(path), text, GOOD if state else NOTE)
+        if text == extensions.SILENT:
+            silent.append(str(path))
+        else:
+            yield Check("pythons", str(path), text, GOOD if state else NOTE)
+    if silent:  # e.g. pyenv's shims, of which there is one for each version that is not in use
+        more = f" and {len(silent) - 1} more" if len(silent) > 1 else ""
+        yield Check("pythons", silent[0] + more, extensions.SILENT, NOTE)
 
 
 def stand_ins() -> Iterator[Check]:

@@ -62,7 +62,7 @@ def claim_folder(options: RecordOptions, pid: int) -> Claim:
     pattern = options.output
     for path in naming.candidates(pattern, pid=pid):
         try:
-            _make_parent(path)
+            _check_parent(path)
             claim = _made(path)
             if claim is None and naming.has_counter(pattern or naming.DEFAULT_PATTERN):
                 continue
@@ -78,11 +78,14 @@ def claim_folder(options: RecordOptions, pid: int) -> Claim:
     raise AssertionError("candidates never ends without a path")
 
 
-def _make_parent(path: Path) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except FileExistsError:
-        raise NotADirectoryError(errno.ENOTDIR, f"{path.parent} is a file") from None
+def _check_parent(path: Path) -> None:
+    """A folder that is not there is a slip of the pen more often than a wish."""
+    if not path.parent.exists():
+        raise UserError(
+            f"'{path.parent}' does not exist: make that folder, or name another place with -o NAME"
+        )
+    if not path.parent.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, f"{path.parent} is a file")
 
 
 def _made(path: Path) -> Claim | None:

@@ -24,6 +24,8 @@ from pathlib import Path
 from typing import Final
 
 OLDEST_PYTHON: Final = (3, 11)
+SILENT: Final = "does not answer"
+"""What `prospect` says of a command that is no Python that runs."""
 _BUILD_TIMEOUT_S: Final = 120
 _ASK_TIMEOUT_S: Final = 20
 _FLAGS: Final = ("-O2", "-std=gnu11", "-shared", "-fPIC")
@@ -196,7 +198,7 @@ def prospect(python: str, environ: Mapping[str, str] = os.environ) -> tuple[bool
     """Whether a program on `python` is recorded in C, and the answer in words. Builds nothing."""
     answer = _ask(python)
     if answer is None:
-        return False, "does not answer"
+        return False, SILENT
     version, suffix, include, compiler = answer
     name = f"Python {version[0]}.{version[1]}"
     if tuple(version) < OLDEST_PYTHON:

@@ -74,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Answer one query."""
-    from topsprof.opening import open_session
+    from topsprof.opening import ledger_lines, open_session
 
     if not args.schema and args.query is None:
         raise UserError(
@@ -104,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
             _put(tables.Sheet(_columns(result), _rows(result)), args.format, target)
     except duckdb.Error as error:
         raise UserError(f"sql: {one_line(str(error))}") from error
-    lines = session.ledger.lines()
+    lines = ledger_lines(session)
     if lines and target is None and args.format == "table":
         terminal.part()
     for line in lines:

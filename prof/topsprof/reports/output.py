@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from tops_kit.errors import UserError
 from topsprof import tables, terminal
+from topsprof.opening import ledger_lines
 from topsprof.reports import registry
 from topsprof.reports.data import Data
 from topsprof.textwidth import wrap
@@ -64,7 +65,7 @@ def show(
         left_out |= dict.fromkeys(_write(job, data, time_unit, noted, _Rows(limit or None, rest)))
     if left_out and not quiet:
         _tell_left_out(list(left_out))
-    lines = session.ledger.lines()
+    lines = ledger_lines(session, quiet=quiet)
     if lines and any(job.path is None and job.format in _FOR_PEOPLE for job in jobs):
         terminal.part()
     for line in lines:
