@@ -230,6 +230,32 @@ def test_a_fault_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert f"{file}:4:5: assert: too few" in error
 
 
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("n=0", "the example ({k}:6) raises ZeroDivisionError: "),
+        ("n=abc", "the example ({k}:6) raises TypeError: unsupported operand"),
+        ("n=2", "the reference ({k}:9) raises ValueError: two"),
+        ("n=3", "the reference gives no numbers for x: "),
+    ],
+)
+def test_what_example_and_reference_raise_is_one_line(
+    option: str, message: str, tmp_path: Path, needs_times: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "k.py"
+    file.write_text(
+        "import numpy as np, tops_kit as tops\n@tops.kernel\ndef k(x: tops.ptr(tops.f32), n: tops.i32):\n"
+        "    tops.store(x[0:1], 1.0)\n@k.example\n"
+        "def _(rng, n=1): return dict(x=np.zeros(4, 'f4'), n=n + 0 // n)\n"
+        "@k.reference\ndef _(n):\n    if n == 2: raise ValueError('two')\n    return 'three'\n"
+    )
+    assert main(["run", str(file), "--arg", option]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("topscc: ")
+    assert message.format(k=file) in error
+    assert error.count("\n") == 1
+
+
 @pytest.mark.parametrize("words", [[], ["--emit", "c", "k.py"], ["run"], ["run", "k.py", "--threads", "x"]])
 def test_usage(words: list[str], k: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 2

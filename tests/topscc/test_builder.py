@@ -8,8 +8,8 @@ from tests.topscc.sketch import Sketch, part
 from tops_kit.isa.dtypes import BOOL, F16, F32, I8, I32
 from tops_kit.topscc import tree
 from tops_kit.topscc.kinds import AtMost, ScalarKind, TileKind, VectorKind, ViewKind, shape_text
-from tops_kit.topscc.tree_text import tree_text
 from tops_kit.topscc.tree import Constant, Value
+from tops_kit.topscc.tree_text import tree_text
 
 pytestmark = pytest.mark.smoke
 

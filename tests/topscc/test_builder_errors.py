@@ -227,8 +227,8 @@ CASES: dict[str, tuple[Case, str, str]] = {
     "load without a bound": (
         lambda k: k.load(k.index(k.pointer("p", F32, 2), [part(0, 4)])),
         "the extent of axis 1 of (4, ?) isn't known when compiling",
-        "give the extent from constexprs, x[i:i+BLOCK] or x[i:tops.minimum(i+BLOCK, n)], "
-        "or load into a buffer: tops.load(buffer, x[...])",
+        "give extents from constexprs: p[i:i+B, j:j+C], or i:min(i+B, n) for an end, "
+        "or load into a buffer: tops.load(buffer, p[...])",
     ),
     "load of one element": (
         lambda k: k.load(k.index(k.pointer("p", F32, 1), [0])),

@@ -172,7 +172,7 @@ def _what(kind: FaultKind, name: str, detail: dict[str, object]) -> str:
         case "view":
             return (
                 f"[{detail['start']}, {detail['stop']}) on axis {detail['axis']}{_of(name)} is outside of "
-                f"its extent {detail['extent']}"
+                f"its extent {detail['extent']}: end at min(i + B, n), load with pad= or store with clip=True"
             )
         case "bounds":
             return (
@@ -181,7 +181,8 @@ def _what(kind: FaultKind, name: str, detail: dict[str, object]) -> str:
             )
         case "shape":
             shapes = " and ".join(str(detail[key]) for key in ("shape", "other_shape") if key in detail)
-            return f"extents that do not fit together{': ' + shapes if shapes else ''}"
+            hint = "; name the part that fits, as y[0:64]" if "other_shape" in detail else ""
+            return f"extents that do not fit together{': ' + shapes if shapes else ''}{hint}"
         case "assert":
             return f"{detail['message'] or kind.text}"
         case "space":

@@ -1,8 +1,8 @@
 """The text of what kernels print, from the records that print.h describes.
 
 A format has `{}` for each argument, with a format specification after a colon as in Python (`{:.3f}`);
-`{{` and `}}` stand for braces. Arguments that have no `{}` follow at the end; one that its specification
-doesn't suit is written plainly.
+that of a tile goes to each element. `{{` and `}}` stand for braces. Arguments that have no `{}` follow at
+the end; one that its specification doesn't suit is written plainly.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from __future__ import annotations
 import string
 import struct
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tops_kit.isa.dtypes import DTYPES
 
@@ -28,6 +30,30 @@ def lines(records: bytes, formats: Sequence[str]) -> list[str]:
         out.append(_text(formats[number], _arguments(records[at + HEADER.size : at + size])))
         at += size
     return out
+
+
+class _Tile(str):
+    """A tile's text; a format specification goes to each of its elements."""
+
+    values: npt.NDArray[Any]
+
+    @classmethod
+    def of(cls, values: npt.NDArray[Any]) -> _Tile:
+        """As numpy writes it, all elements."""
+        tile = cls(np.array2string(values, separator=", ", threshold=values.size + 1))
+        tile.values = values
+        return tile
+
+    def __format__(self, specification: str) -> str:
+        if not specification:
+            return str(self)
+
+        def written(element: Any) -> str:
+            return format(element.item(), specification)
+
+        return np.array2string(
+            self.values, separator=", ", threshold=self.values.size + 1, formatter={"all": written}
+        )
 
 
 def _arguments(words: bytes) -> list[int | float | bool | str]:
@@ -72,7 +98,7 @@ def _tile(words: bytes, at: int) -> tuple[str, int]:
     values = np.frombuffer(words, np.float32 if dtype.is_float else np.int32, count, at).reshape(extents)
     if dtype.kind == "b":
         values = values.astype(np.bool_)
-    return np.array2string(values, separator=", ", threshold=count + 1), at + 4 * count
+    return _Tile.of(values), at + 4 * count
 
 
 def _text(pattern: str, arguments: list[int | float | bool | str]) -> str:

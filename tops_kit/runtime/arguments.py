@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tops_kit.isa.dtypes import BOOL, F32, I32, DType
+from tops_kit.isa.dtypes import BF16, BOOL, F32, I32, DType
 from tops_kit.runtime.arrays import array_type, as_global, is_array
 from tops_kit.runtime.errors import LaunchError
 from tops_kit.topscc.language.types import PointerType, constexpr, dtype_of
@@ -145,7 +145,8 @@ class Arguments:
         else:
             dtype, ndim = array_type(self._array(parameter, value), parameter.name, kind.dtype)
         if kind.dtype is not None and dtype != kind.dtype:
-            raise LaunchError(f"{parameter.name} is an array of {kind.dtype}, got one of {dtype}")
+            how = _how(parameter, kind.dtype, value)
+            raise LaunchError(f"{parameter.name} is an array of {kind.dtype}, got one of {dtype}{how}")
         if kind.ndim is not None and ndim != kind.ndim:
             axes = "1 axis" if kind.ndim == 1 else f"{kind.ndim} axes"
             shape = "" if isinstance(value, ArrayType) else f": {_shape(value)}"
@@ -189,6 +190,17 @@ class Arguments:
         if not low <= number <= high:
             raise LaunchError(f"{name} is {number}, which does not fit {kind} ({low} to {high})")
         return number
+
+
+def _how(parameter: Parameter, dtype: DType, value: Any) -> str:
+    """What to do about an array of another type."""
+    if isinstance(value, ArrayType):
+        return ""
+    name = parameter.name
+    convert = f"{name}.astype(numpy.{np.dtype(dtype.numpy).name})" if dtype != BF16 else f"{name}.bfloat16()"
+    if not isinstance(value, np.ndarray) and dtype != BF16:
+        convert = f"{name}.to(torch.{np.dtype(dtype.numpy).name})"
+    return f": convert it, {convert}, or take any type: {name}: tops.ptr()"
 
 
 def _shown(value: Any) -> str:

@@ -14,12 +14,14 @@ def _(x):
 from __future__ import annotations
 
 import inspect
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from tops_kit.errors import UserError
 from tops_kit.runtime.errors import LaunchError
 
 _APART = {"float16": 2.0**-10, "bfloat16": 2.0**-7}  # neighbours near 1, by the names of numpy and torch
@@ -109,7 +111,7 @@ class Examples:
         """The example's arguments. LaunchError: it doesn't give a dict."""
         if self._example is None:
             raise LaunchError("there is no example")
-        out = self._example(np.random.default_rng(seed), **options)
+        out = _run(self._example, "example", np.random.default_rng(seed), **options)
         if not isinstance(out, Mapping):
             raise LaunchError(f"the example gives a {type(out).__name__}: it must give a dict of arguments")
         return dict(out)
@@ -127,7 +129,7 @@ class Examples:
         ]
         if missing:
             raise LaunchError(f"the reference asks for {missing[0]}, which is no argument of the kernel")
-        out = self._reference.function(**taken)
+        out = _run(self._reference.function, "reference", **taken)
         if isinstance(out, Mapping):
             return dict(out)
         given = out if isinstance(out, tuple) else (out,)
@@ -156,7 +158,10 @@ def compare(name: str, got: Any, expected: Any, tolerance: Reference) -> Differe
 
     The tolerances are those of Examples.reference.
     """
-    one, other = _numbers(got), _numbers(expected)
+    try:
+        one, other = _numbers(got), _numbers(expected)
+    except (TypeError, ValueError) as reason:
+        raise LaunchError(f"the reference gives no numbers for {name}: {reason}") from None
     if one.shape != other.shape:
         raise LaunchError(f"{name} has the shape {one.shape}, the reference gives {other.shape}")
     exact = not (_floats(got) and _floats(expected))
@@ -174,6 +179,22 @@ def compare(name: str, got: Any, expected: Any, tolerance: Reference) -> Differe
     return Difference(
         name, int(wrong.sum()), int(wrong.size), float(distance[at]), place, one[at].item(), other[at].item()
     )
+
+
+def _run(function: Callable[..., Any], what: str, *arguments: Any, **options: Any) -> Any:
+    """Call a function of the user's; LaunchError: it raised something, with the line of its file."""
+    try:
+        return function(*arguments, **options)
+    except UserError:
+        raise
+    except Exception as error:
+        path = function.__code__.co_filename if hasattr(function, "__code__") else ""
+        lines = [
+            frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path
+        ]
+        place = f" ({path}:{lines[-1]})" if lines else ""
+        said = " ".join(str(error).split()) or "no message"
+        raise LaunchError(f"the {what}{place} raises {type(error).__name__}: {said}") from None
 
 
 def _numbers(value: Any) -> np.ndarray[Any, Any]:

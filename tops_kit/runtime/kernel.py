@@ -12,6 +12,7 @@ double[24](x, y, len(x))
 from __future__ import annotations
 
 import hashlib
+import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -249,6 +250,8 @@ class Kernel:
 
     def shape(self, threads: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Grid and block of `kernel[threads]`: a number of threads is split over the part's clusters."""
+        if isinstance(threads, tuple) and len(threads) == 1:
+            threads = threads[0]  # as Triton's grids are written
         if isinstance(threads, tuple):
             if len(threads) != 2:
                 self._bad_shape(threads)
@@ -300,7 +303,10 @@ class Launcher:
         not), KeyboardInterrupt.
         """
         settings = self.settings
-        values, compiled = self.definition.get(args, keywords, settings.part)
+        try:
+            values, compiled = self.definition.get(args, keywords, settings.part)
+        except UserError as error:
+            raise error.with_traceback(None) from None  # it says the user's place; ours would hide it
         try:
             packed, arrays = self.definition.arguments.pack(values, compiled.types)
         except LaunchError as reason:
@@ -322,7 +328,7 @@ class Launcher:
             )
         except KernelFault as fault:
             self._show(fault.output)
-            raise
+            raise fault.with_traceback(None) from None
         except ValueError as reason:
             raise LaunchError(f"{program.name}: {reason}") from None
         except BaseException as interrupt:
@@ -351,4 +357,9 @@ def kernel(function: Callable[..., Any]) -> Kernel:
         return function
     if not isinstance(function, FunctionType):
         raise UserError(f"@tops.kernel stands above a function, not {type(function).__name__}: @tops.kernel")
+    if next(iter(inspect.signature(function).parameters), "") == "self":
+        raise UserError(
+            f"{function.__qualname__} is a method: kernels are functions that take arrays and numbers; "
+            "move it out of the class, or leave out self under @staticmethod"
+        )
     return Kernel(Definition(function))

@@ -54,18 +54,29 @@ def differ(a: Extent, b: Extent) -> bool:
 def transfer_problem(destination: Shape, source: Shape) -> str:
     """Why a transfer between these shapes can't work, or "".
 
-    The source is repeated where its extent is 1, the last axes aligned; or both have the same extents but for
-    axes of extent 1. Where an extent is only known when the kernel runs, the machine checks.
+    The source is repeated where its extent is 1, the last axes aligned; or one has the other's extents and
+    axes of extent 1 between them, as (4, 1) and (4,), not (4, 1) and (1, 4). Where an extent is only known
+    when the kernel runs, the machine checks.
     """
     text = f"{shape_text(source)} does not fit {shape_text(destination)}"
     if any(isinstance(n, AtMost) for n in (*destination, *source)):
         pairs = zip(destination, source, strict=True) if len(destination) == len(source) else ()
-        return text if any(differ(d, s) and s != 1 and d != 1 for d, s in pairs if isinstance(s, int)) else ""
+        return text if any(differ(d, s) and s != 1 for d, s in pairs if isinstance(s, int)) else ""
     rank = max(len(destination), len(source))
     padded_d = (1,) * (rank - len(destination)) + destination
     padded_s = (1,) * (rank - len(source)) + source
     if all(s in (1, d) for d, s in zip(padded_d, padded_s, strict=True)):
         return ""
-    if [n for n in destination if n != 1] == [n for n in source if n != 1]:
-        return ""
-    return text
+    longer, shorter = sorted((destination, source), key=len, reverse=True)
+    return "" if len(longer) > len(shorter) and _with_ones(longer, shorter) else text
+
+
+def _with_ones(longer: Shape, shorter: Shape) -> bool:
+    """Whether a shape is another with axes of extent 1 between its axes."""
+    left = list(shorter)
+    for extent in longer:
+        if left and extent == left[0]:
+            left.pop(0)
+        elif extent != 1:
+            return False
+    return not left

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tops_kit.isa.dtypes import F32, I32
+from tops_kit.isa.dtypes import F32, I32, DType
 from tops_kit.isa.table import SPECIAL
 from tops_kit.topscc import tree
 from tops_kit.topscc.building.shapes import transfer_problem
@@ -109,11 +109,22 @@ class ThreadBuilder(TransferBuilder):
                     raise self._error(
                         f"{kind_name(usable.kind)} can't be printed", where, "store it, print the tile"
                     )
+                if specification:
+                    self._suits(usable.kind.dtype, specification, where)
                 text.append(f"{{:{specification}}}" if specification else "{}")
                 values.append(usable)
             else:
                 text.append(self._formatted(part, specification, where))
         self._emit(tree.Print(where, "".join(text), tuple(values)))
+
+    def _suits(self, dtype: DType, specification: str, where: Where) -> None:
+        """A format must go with the elements' type: the machine would write them plainly."""
+        try:
+            format(1.0 if dtype.is_float else dtype.kind == "b" or 1, specification)
+        except ValueError as reason:
+            raise self._error(
+                f"the format {specification!r} of {dtype}: {reason}", where, "formats are Python's: {x:.3f}"
+            ) from None
 
     def _formatted(self, number: int | float | bool, specification: str, where: Where) -> str:
         try:

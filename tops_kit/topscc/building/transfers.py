@@ -15,6 +15,7 @@ from tops_kit.topscc.kinds import (
     ScalarKind,
     TileKind,
     ViewKind,
+    bound_of,
     shape_text,
 )
 from tops_kit.topscc.tree import Channel, Constant, Value
@@ -43,10 +44,47 @@ class TransferBuilder(ControlBuilder):
                 raise self._error(
                     f"the extent of axis {axis} of {shape_text(kind.shape)} isn't known when compiling",
                     where,
-                    "give the extent from constexprs, x[i:i+BLOCK] or x[i:tops.minimum(i+BLOCK, n)], "
-                    "or load into a buffer: tops.load(buffer, x[...])",
+                    self._bounded_hint(source, kind),
                 )
         return self._give(tree.Load(where, self._new(TileKind(kind.dtype, kind.shape)), source, value))
+
+    def _bounded_hint(self, source: Value, kind: TileKind | ViewKind) -> str:
+        """How to write a part of bounded extents."""
+        parameter = self._number_of_launch(source)
+        if parameter:
+            return f"annotate {parameter}: tops.constexpr, or bound it: min({parameter}, 64)"
+        node = self._definitions.get(source)
+        whole, items = (node.base, node.items) if isinstance(node, tree.Index) else (source, ())
+        name = next((p.name for p in self._parameters if p.holds is whole), "x")
+        assert isinstance(whole.kind, TileKind | ViewKind)
+        part = []
+        for axis, extent in enumerate(whole.kind.shape):
+            item = items[axis] if axis < len(items) else None
+            letter = "ijklm"[axis]
+            if isinstance(item, tree.Fix):
+                part.append(letter)
+            elif item is None and bound_of(extent) is not None:
+                part.append(":")
+            else:
+                part.append(f"{letter}:{letter}+{'BCDEF'[axis]}")
+        return (
+            f"give extents from constexprs: {name}[{', '.join(part)}], or i:min(i+B, n) for an end, "
+            f"or load into a buffer: tops.load(buffer, {name}[...])"
+        )
+
+    def _number_of_launch(self, source: Value) -> str:
+        """The name of a parameter that a slice of unknown extent has as its length, or ""."""
+        node = self._definitions.get(source)
+        for item in node.items if isinstance(node, tree.Index) else ():
+            stop = item.stop if isinstance(item, tree.Part) else None
+            node = None if stop is None else self._definitions.get(stop)
+            ends = (
+                list(node.operands) if isinstance(node, tree.Elementwise) and node.name == "add" else [stop]
+            )
+            for end in (self._definitions.get(value) for value in ends if value is not None):
+                if isinstance(end, tree.Read) and self.is_parameter(end.variable):
+                    return end.variable.name
+        return ""
 
     def transfer(
         self,

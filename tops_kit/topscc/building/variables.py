@@ -66,6 +66,10 @@ class VariableBuilder(TileBuilder):
             self._affines[result] = Affine.symbol(-1 - holding.version)
         return result
 
+    def is_parameter(self, variable: Variable) -> bool:
+        """Whether it is a number that the launch gives."""
+        return any(parameter.holds is variable for parameter in self._parameters)
+
     def has_value(self, variable: Variable) -> bool:
         """Whether the variable certainly has a value here."""
         return variable in self._state
@@ -120,9 +124,16 @@ class VariableBuilder(TileBuilder):
         if isinstance(kind, ScalarKind):
             usable = self._typed(self._usable(given, where), where)
             if not isinstance(usable.kind, ScalarKind):
+                hint = "use another name"
+                if isinstance(given.kind, TileKind) and all(n == 1 for n in given.kind.shape):
+                    zero = ", ".join("0" for _ in given.kind.shape)
+                    hint = (
+                        f"let it begin as a tile, {name} = tops.zeros(tops.{given.kind.dtype}, "
+                        f"{shape_text(given.kind.shape)}), or take the element: t[{zero}]"
+                    )
                 raise self._error(
                     f"{name} is {kind_name(kind)}; {kind_name(given.kind)} can't be assigned to it",
-                    where, "use another name", note,
+                    where, hint, note,
                 )  # fmt: skip
             if usable.kind == kind:
                 return usable

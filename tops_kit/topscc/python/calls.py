@@ -17,7 +17,7 @@ from tops_kit.topscc.kinds import EventKind, ScalarKind, TileKind, VectorKind, V
 from tops_kit.topscc.language.types import WIDE, dtype_complaint, dtype_of
 from tops_kit.topscc.language.words import word_of
 from tops_kit.topscc.python.functions import Functions
-from tops_kit.topscc.python.hints import foreign_hint
+from tops_kit.topscc.python.hints import FORMS, foreign_hint, keyword_hint
 from tops_kit.topscc.python.scope import Local, LocalFunction, Method
 from tops_kit.topscc.tree import Buffer, Value, Variable
 
@@ -190,7 +190,8 @@ class Calls(Functions):
             bound = signature.bind(*node.args, **keywords)
         except TypeError as reason:
             shown = ", ".join(parameter for parameter in signature.parameters)
-            raise self.error(f"tops.{name}: {reason}", node, f"it takes ({shown})") from None
+            hint = keyword_hint(keywords) or f"it takes ({FORMS.get(name, shown)})"
+            raise self.error(f"tops.{name}: {reason}", node, hint) from None
         self._may_reach_outside(bound.arguments)
         values: dict[str, Any] = {}
         nodes: dict[str, ast.expr] = {}
@@ -242,7 +243,8 @@ class Calls(Functions):
             named.setdefault(name, item)
         wrong = [name for name in named if name not in names]
         if wrong or (names and len(items) > len(names)):
-            raise self.error(f".{method.name}() takes ({', '.join(names) or '*extents'})", node)
+            hint = keyword_hint(named)
+            raise self.error(f".{method.name}() takes ({', '.join(names) or '*extents'})", node, hint)
         if method.name == "to":
             if "dtype" not in named:
                 raise self.error(".to() needs an element type", node, "write .to(tops.f32)")

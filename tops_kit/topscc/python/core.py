@@ -152,9 +152,18 @@ class Core:
             raise self.error(
                 f"{what} must be known when compiling, this is {self.describe(value)}",
                 node,
-                "make it a parameter with the type tops.constexpr, or compute it from such",
+                self._constexpr_hint(node),
             )
         return self.static(value)
+
+    def _constexpr_hint(self, node: Placed) -> str:
+        """Which parameter to make a constexpr, where a parameter of the kernel is what isn't known."""
+        for one in ast.walk(node):
+            bound = self.scope.names.get(one.id) if isinstance(one, ast.Name) else None
+            if isinstance(bound, Local) and self.builder.is_parameter(bound.variable):
+                name = bound.variable.name
+                return f"annotate it, {name}: tops.constexpr"
+        return "make it a parameter with the type tops.constexpr, or compute it from such"
 
     def integer(self, value: Any, what: str, node: Placed) -> int:
         """An int that must be known when compiling."""
@@ -205,7 +214,9 @@ class Core:
                 raise self.error(
                     f"arithmetic works on L1, this is {self.describe(value)}",
                     node,
-                    f"load it first: tops.load({ast.unparse(node)})",
+                    f"load a part of it: tops.load({_part_of(node.id, kind.rank)})"
+                    if isinstance(node, ast.Name) and kind.space == "L3" and kind.rank
+                    else f"load it first: tops.load({ast.unparse(node)})",
                 )
         return operand
 
@@ -297,3 +308,9 @@ class Core:
             case EventKind():
                 return "an event"
         return str(kind)
+
+
+def _part_of(name: str, rank: int) -> str:
+    """A part of an array as people write it: x[i:i+B, j:j+C]."""
+    letters = zip("ijklm", "BCDEF", strict=True)
+    return f"{name}[{', '.join(f'{i}:{i}+{n}' for (i, n), _ in zip(letters, range(rank), strict=False))}]"

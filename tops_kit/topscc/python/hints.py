@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable
 from types import ModuleType
 from typing import Any
 
@@ -28,6 +29,17 @@ _OTHERS = {
     "take": "tops.gather(t, index, axis)", "concatenate": "slices of one L1 buffer",
     "cat": "slices of one L1 buffer",
 }  # fmt: skip
+# what a word takes, where the names of its parameters don't tell
+FORMS = {
+    "load": "x[...], pad=), or (buffer, x[...], pad=, channel=",
+    "print": "any values, sep=",
+}
+_MASKS = "no masks: x[i:min(i+B, n)], or load with pad= and store with clip=True what may reach outside"
+_KEYWORDS = {
+    "mask": _MASKS, "other": _MASKS, "boundary_check": _MASKS, "padding_option": _MASKS,
+    "keepdims": "leave it out: the axis always stays, with extent 1; t[:, 0] takes it away",
+    "keep_dims": "leave it out: the axis always stays, with extent 1; t[:, 0] takes it away",
+}  # fmt: skip
 FOREIGN = ("numpy", "torch", "triton", "jax", "cupy", "scipy", "math", "cmath", "numba")
 
 
@@ -41,6 +53,11 @@ def module_hint(module: ModuleType, name: str, reason: str) -> tuple[str, str]:
         return f"there is no tops.{name}", f"write {_OTHERS[name]}"
     near = difflib.get_close_matches(name, language.__all__, 1)
     return f"there is no tops.{name}", f"did you mean tops.{near[0]}?" if near else ""
+
+
+def keyword_hint(keywords: Iterable[str]) -> str:
+    """What to write instead of an argument that others' functions have; empty: nothing is known."""
+    return next((_KEYWORDS[keyword] for keyword in keywords if keyword in _KEYWORDS), "")
 
 
 def foreign_hint(function: Any) -> tuple[str, str]:

@@ -59,11 +59,15 @@ def _in_block(lines: list[str], first: int, function: FunctionType) -> tuple[Def
     try:
         block = inspect.getblock(lines[first - 1 :])
         indented = block[0][:1].isspace()
-        # an indented function parses below a line of its own
-        tree = ast.parse("if 1:\n" * indented + "".join(block))
+        # an indented function parses below a line of its own; empty lines put it where it is in the file
+        above = "if 1:\n" * indented
+        tree = ast.parse("\n" * (first - 1 - indented) + above + "".join(block))
     except (SyntaxError, IndexError):
         return None
-    ast.increment_lineno(tree, first - 1 - indented)
+    # what begins with a definition is that: no need to look at all of it
+    start = tree.body[0].body[0] if indented and isinstance(tree.body[0], ast.If) else tree.body[0]
+    if isinstance(start, ast.FunctionDef) and _is(start, first, function):
+        return start, start.end_lineno or first
     return _pick(tree, first, function)
 
 
@@ -89,18 +93,21 @@ def _pick(tree: ast.Module, first: int, function: FunctionType) -> tuple[Definit
 
 
 def _candidates(tree: ast.Module, first: int, function: FunctionType) -> Iterator[Definition]:
-    code = function.__code__
-    wanted = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     for node in ast.walk(tree):
-        if isinstance(node, ast.Lambda):
-            matches = function.__name__ == "<lambda>" and node.lineno == first
-        elif isinstance(node, ast.FunctionDef):
-            starts = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-            matches = node.name == code.co_name and starts == first
-        else:
-            continue
-        if matches and tuple(argument.arg for argument in _arguments(node)) == wanted:
+        if isinstance(node, ast.Lambda | ast.FunctionDef) and _is(node, first, function):
             yield node
+
+
+def _is(node: Definition, first: int, function: FunctionType) -> bool:
+    """Whether a definition may be the function's: its place, name and parameters are."""
+    code = function.__code__
+    if isinstance(node, ast.Lambda):
+        matches = function.__name__ == "<lambda>" and node.lineno == first
+    else:
+        starts = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+        matches = node.name == code.co_name and starts == first
+    wanted = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return matches and tuple(argument.arg for argument in _arguments(node)) == wanted
 
 
 def _arguments(node: Definition) -> list[ast.arg]:

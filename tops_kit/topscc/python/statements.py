@@ -220,6 +220,7 @@ class Translator(Loops):
         condition = self.truth(self.value(node.test), node.test)
         message = ast.unparse(node.test)
         if node.msg is not None:
+            self._known_text(node.msg)
             text = self.value(node.msg)
             if not isinstance(text, str):
                 raise self.error(
@@ -229,6 +230,16 @@ class Translator(Loops):
                 )
             message = text
         self.builder.assert_(condition, message, self.where(node))
+
+    def _known_text(self, node: ast.expr) -> None:
+        """The message of an assert: an f-string can't have values of the running kernel."""
+        for part in node.values if isinstance(node, ast.JoinedStr) else ():
+            if isinstance(part, ast.FormattedValue) and not self.known(self.value(part.value)):
+                raise self.error(
+                    "the message of an assert must be a text that is known when compiling",
+                    part.value,
+                    f"write a plain text, and print before: if not (...): print({ast.unparse(part.value)})",
+                )
 
     def _define(self, node: ast.FunctionDef) -> None:
         """A function inside of the kernel, inlined where it is called."""

@@ -37,10 +37,10 @@ def _parts(call: Call, node: ast.expr) -> list[Part]:
         if isinstance(value, tuple):
             raise calls.error("a tuple in an f-string", node, "print its elements")
         specification = calls.value(node.format_spec) if node.format_spec is not None else ""
-        return [(calls.operand(value, node.value), specification)]
+        return [(calls.computed(value, node.value), specification)]
     value = calls.value(node)
     if isinstance(value, Value | Buffer):
-        return [calls.operand(value, node)]
+        return [calls.computed(value, node)]
     if isinstance(value, tuple):
         out: list[Part] = ["("]
         for number, item in enumerate(value):

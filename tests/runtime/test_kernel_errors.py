@@ -1,0 +1,73 @@
+"""What a launch says to its user: one place, one reason, none of our own frames."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tops_kit as tops
+
+
+@tops.kernel
+def divides(x: tops.ptr(tops.f32, 1), n: tops.i32) -> None:  # type: ignore[valid-type]
+    a = n / 2  # noqa: F841
+
+
+@tops.kernel
+def part(x: tops.ptr(tops.f32, 1), y: tops.ptr(tops.f32, 1), n: tops.i32) -> None:  # type: ignore[valid-type]
+    tops.store(y[0:n], tops.load(x[0:64]))
+
+
+@tops.kernel
+def shows(x: tops.ptr(tops.f32, 2)) -> None:  # type: ignore[valid-type]
+    t = tops.load(x[0:2, 0:2])
+    print(f"{t:.1f} {t > 1.0}")
+
+
+X = np.arange(64, dtype=np.float32)
+
+
+@pytest.mark.parametrize("launch", [lambda: divides[1](X, 3), lambda: part[1](X, X[:9], 20)])
+def test_a_refused_launch_shows_one_frame_of_ours(launch: Callable[[], Any]) -> None:
+    with pytest.raises((tops.KernelError, tops.KernelFault)) as caught:
+        launch()
+    files = [frame.filename for frame in traceback.extract_tb(caught.value.__traceback__)]
+    assert len([file for file in files if "tops_kit" in file]) == 1
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+
+
+def test_slices_outside_and_extents_that_differ_say_what_to_write() -> None:
+    with pytest.raises(tops.KernelFault, match="end at min"):
+        part[1](X, X[:9], 20)
+    with pytest.raises(tops.KernelFault, match="name the part that fits"):
+        part[1](X, np.empty(64, np.float32), 20)
+
+
+def test_another_type_says_how_to_convert() -> None:
+    with pytest.raises(
+        tops.LaunchError, match=r"x\.astype\(numpy\.float32\), or take any type: x: tops\.ptr"
+    ):
+        divides[1](X.astype(np.float16), 3)
+
+
+def test_grids_as_tritons() -> None:
+    assert part.shape((4,)) == part.shape(4)
+
+
+def test_methods_are_no_kernels() -> None:
+    with pytest.raises(Exception, match="is a method: kernels are functions"):
+
+        class Model:
+            @tops.kernel
+            def forward(self, x: tops.ptr(tops.f32)) -> None:  # type: ignore[valid-type]
+                pass
+
+
+def test_a_format_goes_to_each_element_of_a_tile() -> None:
+    output = shows.options(quiet=True)[1](np.array([[0.123, 1.05], [2.0, 3.99]], np.float32)).output
+    assert output == ["[[0.1, 1.0],\n [2.0, 4.0]] [[False,  True],\n [ True,  True]]"]
