@@ -21,6 +21,13 @@ class DType:
     kind: str
     numpy: str
 
+    # of the code alone: the compiler compares and looks up types all the time
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, DType) and self.code == other.code)
+
+    def __hash__(self) -> int:
+        return self.code
+
     @property
     def is_float(self) -> bool:
         """Whether values are floating point."""
