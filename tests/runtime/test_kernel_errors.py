@@ -71,3 +71,27 @@ def test_methods_are_no_kernels() -> None:
 def test_a_format_goes_to_each_element_of_a_tile() -> None:
     output = shows.options(quiet=True)[1](np.array([[0.123, 1.05], [2.0, 3.99]], np.float32)).output
     assert output == ["[[0.1, 1.0],\n [2.0, 4.0]] [[False,  True],\n [ True,  True]]"]
+
+
+@tops.kernel
+def picks(x: tops.ptr(tops.f32, 2), i: tops.ptr(tops.i32, 2), y: tops.ptr(tops.f32, 2)) -> None:  # type: ignore[valid-type]
+    tops.store(y[0:4, 0:2], tops.gather(tops.load(x[0:4, 0:8]), tops.load(i[0:4, 0:2]), axis=1))
+
+
+@tops.kernel
+def puts(x: tops.ptr(tops.f32, 2), i: tops.ptr(tops.i32, 2), y: tops.ptr(tops.f32, 2)) -> None:  # type: ignore[valid-type]
+    b = tops.l1(tops.f32, (4, 8))
+    tops.scatter_add(b, tops.load(i[0:4, 0:2]), tops.load(x[0:4, 0:2]), axis=1)
+    tops.store(y[0:4, 0:8], b)
+
+
+@pytest.mark.parametrize("kernel", [picks, puts])
+@pytest.mark.parametrize("engine", ["c", "oracle"])
+def test_an_index_outside_is_named(kernel: Any, engine: str, needs_c: None) -> None:
+    x, y, index = np.zeros((4, 8), np.float32), np.zeros((4, 8), np.float32), np.zeros((4, 2), np.int32)
+    index[2, 1] = 9
+    index[3, 0] = -1
+    with pytest.raises(
+        tops.KernelFault, match=r"index 9 at \[2, 1\] of the indices is outside of axis 1, which has 8"
+    ):
+        kernel.options(engine=engine)[1](x, index, y)

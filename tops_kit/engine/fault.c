@@ -1,6 +1,8 @@
 /* What a fault says besides its kind. */
 #include <string.h>
 #include "kernel.h"
+#include "tiles/elements.h"
+#include "views.h"
 
 static void set_object(fault *f, const tile *view) {
     f->object = view && view->space != SPACE_NONE ? view->object : -1;
@@ -63,6 +65,29 @@ int fault_tiles(thread *self, int kind, const tile *d, const tile *a, const tile
         self->fault.value[2] = b ? b->dtype : -1;
     }
     return kind;
+}
+
+void fault_index(thread *self, const tile *index, const tile *other, const tile *target, int axis) {
+    fault *const f = &self->fault;
+    if (f->kind != FAULT_GATHER) return;
+    const int along = axis + target->rank - (index->rank > other->rank ? index->rank : other->rank);
+    const int32_t extent = along < 0 ? 1 : target->n[along];
+    int32_t at[MAX_AXES] = {0};
+    const int64_t count = view_elements(index);
+    for (int64_t k = 0; k < count; k++) {
+        const uint8_t *p = index->p;
+        for (int axis_ = 0; axis_ < index->rank; axis_++) p += (int64_t)at[axis_] * index->stride[axis_];
+        const int32_t i = tk_load(p, index->dtype).i;
+        if (i < 0 || i >= extent) {
+            f->value[0] = i;
+            f->value[1] = k;
+            f->value[2] = axis;
+            f->value[3] = extent;
+            set_shape(f, 0, index);
+            return;
+        }
+        for (int last = index->rank - 1; last >= 0 && ++at[last] == index->n[last]; last--) at[last] = 0;
+    }
 }
 
 void fault_place(thread *self, int32_t pc) {

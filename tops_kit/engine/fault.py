@@ -23,6 +23,7 @@ FAULT_FIELDS: dict[str, tuple[str, ...]] = {
     "view": ("axis", "start", "stop", "extent"),
     "bounds": ("axis", "first_existing", "end_existing", "extent"),
     "index": ("axis", "index", "low", "high"),
+    "gather": ("index", "position", "axis", "extent"),
     "divide": ("dividend",),
     "assert": ("message",),
     "event": ("event", "issued"),
@@ -154,6 +155,16 @@ def _detail(program: Program, kind: FaultKind, raw: RawFault) -> dict[str, objec
     return out
 
 
+def _place_in(shape: object, position: object) -> list[int]:
+    """The subscripts of the element of that number, counted row by row."""
+    assert isinstance(shape, tuple) and isinstance(position, int)
+    out = []
+    for extent in reversed(shape):
+        position, at = divmod(position, extent)
+        out.append(at)
+    return out[::-1]
+
+
 def _of(name: str) -> str:
     return f" of {name}" if name else ""
 
@@ -183,6 +194,12 @@ def _what(kind: FaultKind, name: str, detail: dict[str, object]) -> str:
             shapes = " and ".join(str(detail[key]) for key in ("shape", "other_shape") if key in detail)
             hint = "; name the part that fits, as y[0:64]" if "other_shape" in detail else ""
             return f"extents that do not fit together{': ' + shapes if shapes else ''}{hint}"
+        case "gather" if "shape" in detail:
+            place = _place_in(detail["shape"], detail["position"])
+            return (
+                f"index {detail['index']} at {place} of the indices is outside of axis {detail['axis']}, "
+                f"which has {detail['extent']} elements"
+            )
         case "assert":
             return f"{detail['message'] or kind.text}"
         case "space":

@@ -112,6 +112,7 @@ _WHOLE = {
 _KEPT_NAN = ("fmov", "roundf16", "roundbf16", "i2f")  # these keep a NaN's bits, or can't make one
 _TRANSFERS = {"dma": "DMA_COPY", "dmapad": "DMA_PAD", "dmaclip": "DMA_CLIP", "dmaset": "DMA_SET"}
 _SCATTERS = {"tscatter": "false", "tscatter_add": "true"}  # whether the old elements are read
+_TARGETS = {"tgather": "a", "tscatter": "d", "tscatter_add": "d"}  # what their indices `b` go into
 _SHAPES = {"same": "a", "reduce": "a, axis", "matmul": "a, b", "gather": "a, b, axis"}
 
 
@@ -228,7 +229,16 @@ def _tile(x: Instruction) -> list[str]:
             call = f"tk_shape_{x.shape}(d, {_SHAPES[x.shape]})"
         out.append(f"CHECK_TILES({call}, {concerned});")
     out += _access_hooks(x)
-    out.append(f"CHECK_TILES({_call(x)}, {concerned});")
+    if x.name in _TARGETS:
+        out += [
+            f"if (unlikely((kind = {_call(x)}))) {{",
+            f"    fault_tiles(self, kind, {concerned});",
+            f"    fault_index(self, b, a, {_TARGETS[x.name]}, axis);",
+            "    goto faulted;",
+            "}",
+        ]
+    else:
+        out.append(f"CHECK_TILES({_call(x)}, {concerned});")
     if x.unit == "M":
         out.append("const int64_t macs = view_elements(d) * a->n[a->rank - 1];")
     largest = "a" if "a" in names and x.shape in ("reduce", "") else "d"

@@ -23,7 +23,7 @@ from tops_kit.engine.oracle.scalars import (
 )
 from tops_kit.engine.oracle.thread import Thread
 from tops_kit.engine.oracle.transfers import Transfer
-from tops_kit.engine.oracle.trap import DIVIDE, Trap, tiles_trap
+from tops_kit.engine.oracle.trap import DIVIDE, GATHER, Trap, index_trap, tiles_trap
 from tops_kit.engine.tiles_twin import Tile, TileFault
 from tops_kit.isa.dtypes import DTYPES
 from tops_kit.isa.program import Program
@@ -149,6 +149,9 @@ def _tile(x: Instruction, numbers: Numbers) -> Step:
                     given[name] = typed(thread.r[numbers[name]], tiles[typing].dtype)
             body(*(given[name] for name in arguments(x)))
         except TileFault as fault:
+            if fault.number == GATHER:
+                target = tiles["a" if x.name == "tgather" else "d"]
+                raise index_trap(tiles, target, numbers["axis"]) from None
             raise tiles_trap(fault, list(tiles.values())) from None
         return None
 

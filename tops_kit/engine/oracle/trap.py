@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+import numpy as np
 
 from tops_kit.engine.tiles_twin import Tile, TileFault
 from tops_kit.engine.tiles_twin.tile import SPACE_L1, SPACE_NONE
 from tops_kit.isa.faults import BY_NAME
 
-SLOT, VIEW, BOUNDS, INDEX, SHAPE, DIVIDE, ASSERT, SPACE, TYPE, EVENT, BARRIER, TIMEOUT = (
+SLOT, VIEW, BOUNDS, INDEX, SHAPE, GATHER, DIVIDE, ASSERT, SPACE, TYPE, EVENT, BARRIER, TIMEOUT = (
     BY_NAME[name].number
     for name in (
-        "slot", "view", "bounds", "index", "shape", "divide", "assert", "space", "type", "event", "barrier",
-        "timeout",
+        "slot", "view", "bounds", "index", "shape", "gather", "divide", "assert", "space", "type", "event",
+        "barrier", "timeout",
     )
 )  # fmt: skip
 
@@ -60,6 +62,16 @@ def tiles_trap(fault: TileFault, views: Sequence[Tile | None], pc: int | None = 
             if (concerned.lo[axis], concerned.hi[axis]) != (0, extent):
                 return Trap(kind, concerned, (axis, concerned.lo[axis], concerned.hi[axis], extent), pc=pc)
     return Trap(kind, concerned, pc=pc)
+
+
+def index_trap(tiles: Mapping[str, Tile], target: Tile, axis: int) -> Trap:
+    """The fault of a gather or scatter: the first of the indices `b` outside of the target's axis."""
+    index = tiles["b"]
+    along = axis + target.rank - max(index.rank, tiles["a"].rank)
+    extent = 1 if along < 0 else target.n[along]
+    values = index.values().ravel()
+    place = int(np.flatnonzero((values < 0) | (values >= extent))[0])
+    return Trap(GATHER, tiles["d"], (int(values[place]), place, axis, extent), (tuple(index.n), None))
 
 
 def _concerned(kind: int, views: Sequence[Tile | None]) -> Tile | None:
