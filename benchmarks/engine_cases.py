@@ -100,7 +100,7 @@ def flash_attention(heads: int = 16, length: int = 1024, size: int = 64) -> Case
             other[head] = e / e.sum(axis=1, keepdims=True) @ v[head]
         return other
 
-    arguments = {"q": q, "k": k, "v": v, "out": out, "scale": scale, "D": size, "BQ": 256, "BK": 128}
+    arguments = {"q": q, "k": k, "v": v, "out": out, "scale": scale, "D": size, "BQ": 256, "BK": 256}
     name = f"flash attention {heads}x{length}x{size}"
     return Case(name, sample("flash_attention"), arguments, out, reference, rtol=1e-3, atol=1e-5)
 

@@ -96,7 +96,7 @@ def main() -> None:
             32,
             lambda: gemm_kernel[(4, 1)](low_a, low_b, c, N=2048, K=2048, BM=128, BN=256, BK=128),
         ),
-        "flash": (64, lambda: flash_kernel[(1, 1)](q, k, v, o, 0.125, L=1024, D=64, BQ=256, BK=128)),
+        "flash": (64, lambda: flash_kernel[(1, 1)](q, k, v, o, 0.125, L=1024, D=64, BQ=256, BK=256)),
     }
     found = as_json(alternate({name: body for name, (_, body) in bodies.items()}, 3))
     torch.testing.assert_close(z, x + y)
