@@ -46,9 +46,8 @@ def endless_work() -> Program:
 @contextmanager
 def signal_soon(handler: Callable[[int, FrameType | None], object] | None) -> Iterator[None]:
     """SIGINT (as Ctrl-C) in a moment; `handler` None: Python's own."""
-    before = signal.getsignal(signal.SIGINT)
-    if handler:
-        signal.signal(signal.SIGINT, handler)
+    # set in any case: whoever started the tests in the background may have SIGINT ignored
+    before = signal.signal(signal.SIGINT, handler or signal.default_int_handler)
     # the launch keeps the GIL: only the system's timer can interrupt it
     signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
     signal.setitimer(signal.ITIMER_REAL, 0.15)
