@@ -190,7 +190,7 @@ def _threads(found: Facts) -> Iterator[Row]:
         case = found[key]
         one, two = case["1"], case["2"]
         gain = one["wall_min"] / two["wall_min"]
-        machine = 2 * case["hash 1"]["wall_min"] / case["hash 2"]["wall_min"]
+        machine = 2 * case["numpy 1"]["wall_min"] / case["numpy 2"]["wall_min"]
         # a machine whose second core is taken says nothing about us
         free = found["cores"] >= 2 and machine >= _FREE
         note = f"{one['wall_min'] * 1e3:.1f} and {two['wall_min'] * 1e3:.1f} ms, the least of 100; "
@@ -202,7 +202,7 @@ def _threads(found: Facts) -> Iterator[Row]:
             "x",
             gain,
             machine,
-            "two threads that hash",
+            "numpy, two products in two threads",
             bar=1.5 if free else None,
             bar_on="ours",
             at_least=True,

@@ -167,22 +167,22 @@ def launching() -> Facts:
 
 
 def two_threads() -> Facts:
-    """One and two host threads, wall time; and what two threads that only hash gain: what the machine has.
+    """One and two host threads, wall time; and what two threads of numpy gain: what the machine has.
 
     Launches are short and many: the least of them met the moments in which both cores were free.
     """
     out: Facts = {"cores": ENGINES.cores}
-    data = bytes(4 << 20)
-    hash_one = partial(hashlib.sha256, data)
+    a = np.random.default_rng(0).random((768, 768), np.float32)
+    multiply = partial(np.matmul, a, a)
 
-    def hash_two() -> None:
-        helper = threading.Thread(target=hash_one)
+    def multiply_twice() -> None:
+        helper = threading.Thread(target=multiply)
         helper.start()
-        hash_one()
+        multiply()
         helper.join()
 
     for key, case in (("softmax", cases.softmax()), ("gemm", cases.gemm(1024))):
-        bodies: dict[str, Callable[[], Any]] = {"hash 1": hash_one, "hash 2": hash_two}
+        bodies: dict[str, Callable[[], Any]] = {"numpy 1": multiply, "numpy 2": multiply_twice}
         for n in (1, 2):
             bodies[str(n)] = case.launcher(mode="fast", host_threads=n)
         out[key] = {"name": case.name, **as_json(alternate(bodies, 100))}
