@@ -247,7 +247,9 @@ class TestCommand:
         pipe = folder / "slow.json"
         pipe.write_bytes(trace(0, kernels=200_000))
         code = (
-            "import sys, time\n"
+            "import signal, sys, time\n"
+            # whoever started the tests in the background may have it ignored
+            "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
             "from topsprof import cli\n"
             "from topsprof.importers import chrome_events\n"
             "inner = chrome_events.Engine.batch\n"
