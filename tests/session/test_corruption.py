@@ -157,6 +157,18 @@ def test_a_flipped_bit_in_numbers_is_found_by_verify(make_session: Make) -> None
     assert "tx" not in session.tables()
 
 
+def test_a_flipped_bit_in_a_kept_summary_is_no_wrong_figure(make_session: Make) -> None:
+    path = make_session()
+    exact = Session.open(path).summary("tx")
+    kept = [file for file in (path / "summary").iterdir() if file.suffix == ".arrow"]
+    assert kept
+    for file in kept:
+        sound = file.read_bytes()
+        for place in range(0, len(sound), max(len(sound) // 64, 1)):
+            file.write_bytes(sound[:place] + bytes([sound[place] ^ 16]) + sound[place + 1 :])
+            assert Session.open(path).summary("tx").equals(exact)
+
+
 def test_verify_makes_a_damaged_index_anew(make_session: Make) -> None:
     path = make_session()
     compact(path)

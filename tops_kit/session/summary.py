@@ -8,6 +8,7 @@ reading those needs nothing but pyarrow.
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -206,11 +207,23 @@ def cache_key(segments: Sequence[Segment]) -> bytes:
     return ",".join(f"{segment.name}:{segment.rows}" for segment in segments).encode()
 
 
+def _checksum_path(path: Path) -> Path:
+    """Where the CRC-32 of a kept summary stands."""
+    return path.with_suffix(".crc32")
+
+
+def _checksum(content: bytes) -> str:
+    return f"{zlib.crc32(content):08x}"
+
+
 def read_cache(path: Path, key: bytes, schema: pa.Schema) -> pa.Table | None:
     """A kept summary, None when there is none of just these rows."""
     try:
         # Read, not mapped: the file is small, and may be replaced.
-        table = pa.ipc.open_file(pa.py_buffer(path.read_bytes())).read_all()
+        content = path.read_bytes()
+        if _checksum_path(path).read_text(encoding="ascii") != _checksum(content):
+            return None
+        table = pa.ipc.open_file(pa.py_buffer(content)).read_all()
         table.validate(full=True)
     except (OSError, pa.ArrowException, ValueError):
         return None  # absent or damaged: it is only a cache
@@ -226,6 +239,8 @@ def write_cache(path: Path, key: bytes, table: pa.Table) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         write_arrow(temporary, table.replace_schema_metadata({_KEY: key}), compress=False)
+        # Two writers at once may leave one's file with the other's checksum: then it is made anew.
+        _checksum_path(path).write_text(_checksum(temporary.read_bytes()), encoding="ascii")
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
