@@ -1,0 +1,197 @@
+"""The session's time, as a process sees it: cuts, jumps, waits, and what API calls cost.
+
+`virtual`: session time is CLOCK_MONOTONIC, but stands still in a *cut* (arithmetic of the device, done on the
+CPU) and *jumps* ahead over a wait for the device where nobody else would be charged for it. `model`: it moves
+only by what API calls cost, by waits and by `host_work`, and begins at 0.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from tops_kit.errors import UserError
+from tops_kit.gcu.specification import Specification
+
+MODES = ("virtual", "model")
+
+
+def clock_mode(environ: Mapping[str, str]) -> str:
+    """What TOPS_CLOCK says: "virtual" (also where it is not set) or "model"; raises UserError."""
+    mode = environ.get("TOPS_CLOCK") or "virtual"
+    if mode not in MODES:
+        raise UserError(f"TOPS_CLOCK={mode}: has to be {' or '.join(MODES)}")
+    return mode
+
+
+class TimeBase(Protocol):
+    """Where session time comes from: of this process alone, or shared by all processes of a recording."""
+
+    @property
+    def mode(self) -> str:
+        """ "virtual" or "model"."""
+
+    def now_ns(self) -> int:
+        """Session time; it stands still while any process of the base is in a cut."""
+
+    def begin_cut(self) -> None:
+        """From here to `end_cut` no session time passes; waits until no other thread or process is in one."""
+
+    def end_cut(self) -> None:
+        """The end of the innermost cut of this thread."""
+
+    def advance(self, ns: int) -> None:
+        """Session time moves ahead at once."""
+
+    def alone(self) -> bool:
+        """Whether no other process uses this base."""
+
+
+class LocalTimeBase:
+    """A time base of one process. `raw` is the clock beneath it, in ns."""
+
+    def __init__(self, mode: str = "virtual", *, raw: Callable[[], int] = time.monotonic_ns) -> None:
+        if mode not in MODES:
+            raise ValueError(f"mode {mode!r}: has to be {' or '.join(MODES)}")
+        self.mode = mode
+        self._raw = raw
+        self._shift = 0  # what session time is behind raw time
+        # session time where it does not follow the raw clock: in a cut; in model mode always
+        self._frozen: int | None = 0 if mode == "model" else None
+        self._lock = threading.RLock()
+        self._depth = 0
+
+    def now_ns(self) -> int:
+        while True:
+            frozen = self._frozen
+            if frozen is not None:
+                return frozen
+            shift = self._shift
+            now = self._raw() - shift
+            if self._shift == shift and self._frozen is None:  # no other thread's cut in between
+                return now
+
+    def begin_cut(self) -> None:
+        if self.mode == "model":
+            return
+        self._lock.acquire()
+        if not self._depth:
+            self._frozen = self._raw() - self._shift
+        self._depth += 1
+
+    def end_cut(self) -> None:
+        if self.mode == "model":
+            return
+        if not self._depth:
+            raise RuntimeError("end_cut without begin_cut")
+        self._depth -= 1
+        if not self._depth:
+            assert self._frozen is not None
+            self._shift = self._raw() - self._frozen
+            self._frozen = None
+        self._lock.release()
+
+    def advance(self, ns: int) -> None:
+        with self._lock:
+            if self._frozen is not None:
+                self._frozen += ns
+            else:
+                self._shift -= ns
+
+    def alone(self) -> bool:
+        return True
+
+
+class _Cut:
+    """`with clock.cut():`"""
+
+    __slots__ = ("_base",)
+
+    def __init__(self, base: TimeBase) -> None:
+        self._base = base
+
+    def __enter__(self) -> None:
+        self._base.begin_cut()
+
+    def __exit__(self, *_: object) -> None:
+        self._base.end_cut()
+
+
+class Clock:
+    """Session time of a process over a time base, with the host's costs of a part.
+
+    `sleep` (seconds) and `threads` (how many Python threads there are) are for tests.
+    """
+
+    def __init__(
+        self,
+        base: TimeBase,
+        spec: Specification,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+        threads: Callable[[], int] = threading.active_count,
+    ) -> None:
+        self.base = base
+        self.model = base.mode == "model"
+        self.now_ns = base.now_ns  # called at every API call: no frame in between
+        self.waited_ns = 0  # session time that went by in wait_until, of all threads
+        self.order_measured = False  # model mode, and more than one thread moved the clock
+        self._costs = {"api": spec.host_api_ns, "launch": spec.host_launch_ns}
+        self._sleep = sleep
+        self._threads = threads
+        self._thread: int | None = None
+        self._cut = _Cut(base)
+
+    def cut(self) -> _Cut:
+        """A context in which session time stands still; may be nested."""
+        return self._cut
+
+    def charge_api(self, kind: str = "api") -> None:
+        """What a call costs in model mode: "api", or "launch" of a kernel. Else it costs what it takes."""
+        if self.model:
+            self._move(self._costs[kind])
+
+    def host_work(self, ns: int) -> None:
+        """The host works for so long: session time passes, and other threads can run. Raises ValueError."""
+        if ns < 0:
+            raise ValueError(f"host_work({ns}): nanoseconds are at least 0")
+        if self.model:
+            self._move(ns)
+        else:
+            self._pass(self.now_ns() + ns)
+
+    def jumps(self) -> bool:
+        """Whether a wait takes no real time: nobody else would be charged for the jump."""
+        return self.model or (self._threads() == 1 and self.base.alone())
+
+    def wait_until(self, time_ns: int) -> int:
+        """Waits for the device until a session time, by a jump or by sleeping; returns the time it is then.
+
+        A sleep lets other threads run and ends with an exception that a signal's handler raises.
+        """
+        begin_ns = self.now_ns()
+        if begin_ns >= time_ns:
+            return begin_ns
+        now_ns = self._pass(time_ns)
+        self.waited_ns += now_ns - begin_ns
+        return now_ns
+
+    def _pass(self, time_ns: int) -> int:
+        """Until a session time has come; cuts of others in between make a sleep too short: once more."""
+        while (now_ns := self.now_ns()) < time_ns:
+            if self.model:
+                self._move(time_ns - now_ns)
+            elif self.jumps():
+                self.base.advance(time_ns - now_ns)
+            else:
+                self._sleep((time_ns - now_ns) / 1e9)
+        return now_ns
+
+    def _move(self, ns: int) -> None:
+        thread = threading.get_ident()
+        if thread != self._thread:
+            self.order_measured |= self._thread is not None
+            self._thread = thread
+        self.base.advance(ns)

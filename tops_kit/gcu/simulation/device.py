@@ -1,0 +1,167 @@
+"""One device in a timeline: its engines, its bandwidths, and what they were used for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tops_kit.gcu.simulation.occupancy import Occupancy
+from tops_kit.gcu.simulation.operation import Operation, StreamQueue
+from tops_kit.gcu.simulation.sharing import Resource
+from tops_kit.gcu.simulation.timeline import Timeline
+from tops_kit.gcu.specification import Specification
+
+
+class Engine:
+    """What does operations: one at a time, or as many as have their units (clusters)."""
+
+    __slots__ = (
+        "busy_ns",
+        "capacity",
+        "free",
+        "name",
+        "operations",
+        "owed",
+        "since_ns",
+        "unit_ns",
+        "waiting",
+    )
+
+    def __init__(self, name: str, capacity: int) -> None:
+        self.name = name
+        self.capacity = capacity
+        self.free = capacity  # less than 0 where units that were in use have been given to a stream
+        self.waiting: list[tuple[int, int, Operation]] = []  # a heap: priority, readiness
+        self.owed: list[tuple[Engine, int]] = []  # units that others get as they become free
+        self.operations = 0  # begun
+        self.busy_ns = 0  # with at least one unit in use, up to since_ns
+        self.unit_ns = 0  # units x time, of operations that are done
+        self.since_ns = 0  # when it last changed between idle and busy
+
+
+@dataclass(frozen=True)
+class EngineUse:
+    """What an engine has done by now: `unit_ns` is units in use x time, of operations that are done."""
+
+    engine: str
+    operations: int
+    busy_ns: int
+    unit_ns: int
+
+
+class DeviceSimulation:
+    """The simulation of one device: when each operation begins and ends.
+
+    `sink(operation)` gets each one that is final, in order of (end_ns, sequence). Devices that have links, or
+    whose streams wait for each other, share one `timeline`; so do all devices of a process by rights. Then
+    `advance` and the like move all of them. `occupancy`: the device's engines as other processes use them.
+
+    Calls from several threads are safe; callbacks run with the timeline's lock held.
+    """
+
+    def __init__(
+        self,
+        spec: Specification,
+        *,
+        index: int = 0,
+        timeline: Timeline | None = None,
+        sink: Callable[[Operation], object] | None = None,
+        occupancy: Occupancy | None = None,
+        clusters: int | None = None,
+    ) -> None:
+        self.spec = spec
+        self.index = index
+        self.timeline = timeline = timeline or Timeline()
+        self.sink = sink
+        self.occupancy = occupancy
+        self.pending = 0  # operations that are not done
+        self.last_end_ns = 0  # of all that are done
+        self.clusters = Engine("clusters", spec.clusters if clusters is None else clusters)
+        one_at_a_time = ("cdma_up", "cdma_down", "sdma", "link")
+        self.engines = {"clusters": self.clusters} | {name: Engine(name, 1) for name in one_at_a_time}
+        bandwidths = {
+            "l3": spec.l3_bytes_per_s,
+            "pcie_up": spec.pcie_bytes_per_s,
+            "pcie_down": spec.pcie_bytes_per_s,
+            "link": spec.link_bytes_per_s,
+        }
+        self.resources = {name: Resource(name, value / 1e9) for name, value in bandwidths.items()}
+        # one frame less at each operation
+        self.submit = timeline.submit
+        self.advance = timeline.advance
+        self.finish = timeline.finish
+        self.resolve = timeline.resolve
+        self.next_event_ns = timeline.next_event_ns
+        timeline.devices.append(self)
+
+    def finish_stream(self, stream: StreamQueue) -> int | None:
+        """Runs ahead until a stream is done; its end, or the time now. None: it waits for the host."""
+        with self.timeline.lock:
+            return self.timeline.now_ns if stream.last is None else self.finish(stream.last)
+
+    def finish_all(self) -> int | None:
+        """Runs ahead until the device is done; its last end. None: something waits for the host."""
+        timeline = self.timeline
+        with timeline.lock:
+            while self.pending:
+                if not timeline.step():
+                    return None
+            return self.last_end_ns
+
+    def take_clusters(self, stream: StreamQueue, clusters: int) -> None:
+        """Gives a stream clusters that no other has (SC/PC mode), at the latest when who uses them is done.
+
+        Raises ValueError where none would be left for the other streams.
+        """
+        with self.timeline.lock:
+            self.give_back_clusters(stream)
+            pool = self.clusters
+            if not 0 < clusters < pool.capacity:
+                raise ValueError(
+                    f"{clusters} clusters of a stream's own: the device has {pool.capacity}, "
+                    "and at least one stays for other streams"
+                )
+            stream.pool = own = Engine("clusters", clusters)
+            now_free = max(0, min(clusters, pool.free))
+            own.free = now_free
+            pool.free -= now_free
+            pool.capacity -= clusters
+            if now_free < clusters:
+                pool.owed.append((own, clusters - now_free))
+
+    def give_back_clusters(self, stream: StreamQueue) -> None:
+        """Clusters of a stream's own are everybody's again; what waits for them waits for the device's.
+
+        Raises ValueError while a kernel of the stream is in flight on them.
+        """
+        own, pool = stream.pool, self.clusters
+        if own is None:
+            return
+        with self.timeline.lock:
+            owed = sum(units for engine, units in pool.owed if engine is own)
+            if own.free + owed < own.capacity or own.waiting:
+                raise ValueError("the stream's clusters are in use: synchronise it first")
+            pool.owed = [entry for entry in pool.owed if entry[0] is not own]
+            pool.capacity += own.capacity
+            pool.free += own.free
+            stream.pool = None
+            pool.operations += own.operations
+            pool.busy_ns += own.busy_ns
+            pool.unit_ns += own.unit_ns
+            self.timeline.grant(pool)
+
+    def use(self) -> tuple[EngineUse, ...]:
+        """What each engine has done up to the time of the last event."""
+        now_ns = self.timeline.now_ns
+        return tuple(
+            EngineUse(e.name, e.operations, e.busy_ns + _open(e, now_ns), e.unit_ns)
+            for e in self.engines.values()
+        )
+
+    def moved_bytes(self) -> dict[str, int]:
+        """Bytes that done operations moved, by resource."""
+        return {name: resource.moved_bytes for name, resource in self.resources.items()}
+
+
+def _open(engine: Engine, now_ns: int) -> int:
+    return now_ns - engine.since_ns if engine.free < engine.capacity else 0
