@@ -30,8 +30,8 @@ class Peer:
 class StreamQueue:
     """A stream of a device: its operations run one after another.
 
-    Of two that wait for an engine, the one whose stream has the lower `priority` goes first. `limit`: how many
-    clusters a kernel takes at most. `pool`: clusters that only this stream has.
+    Of two that wait for an engine, the lower `priority` goes first. `limit`: how many clusters a kernel takes at
+    most. `pool`: clusters that only this stream has.
     """
 
     __slots__ = ("depth", "device", "last", "limit", "pool", "priority", "tag")
