@@ -1,0 +1,561 @@
+"""What tools hear of the runtime: every vendor call passes here, and every activity is handed on here.
+
+    @api("topsMalloc")
+    def malloc(size_bytes: int) -> DevicePointer: ...
+
+    COPY = HOOKS.point("topsMemcpyHtoD", ("dst", "src", "size_bytes"))
+    COPY.call(self._copy, dst, src, size_bytes)
+
+    if HOOKS.kinds & activity.KERNEL:
+        HOOKS.emit(activity.KERNEL, KernelActivity(...))
+
+Nobody listening: a call tests one attribute. Callbacks and sinks see, and never steer: what they raise is
+told once on stderr, and they are not called again.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import itertools
+import os
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, ParamSpec, TypeVar
+
+from tops_kit.runtime import activity as acts
+from tops_kit.runtime.activity import Activity, ApiActivity, ExternalCorrelation, OverheadActivity
+from tops_kit.runtime.api_table import DRIVER_API, DRIVER_IDS, RUNTIME_API, RUNTIME_IDS, api_id
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Take = Callable[[int, Activity], object]
+
+UNKNOWN_ERROR: Final = 999  # the vendor's topsErrorUnknown: something that is no error of the runtime's
+_MADE: Final = tuple.__new__
+
+
+def status_of(error: BaseException) -> int:
+    """The vendor's status of what a call raised: its `code`, or topsErrorUnknown."""
+    code = getattr(error, "code", None)
+    return code if type(code) is int else UNKNOWN_ERROR
+
+
+class ApiCall:
+    """A call as callbacks see it; before its end `end_ns`, `return_value` and `result` are None.
+
+    `params` by name, as the program gave them; `return_value` is the vendor's status, `result` what Python
+    gets. `symbol_name`: the kernel of a launch. `device_id`, `context_id`: of the calling thread.
+    """
+
+    __slots__ = (
+        "_args", "_keywords", "_params", "begin_ns", "cbid", "context_id", "correlation_id", "device_id",
+        "domain", "end_ns", "name", "point", "result", "return_value", "thread_id",
+    )  # fmt: skip
+
+    def __init__(
+        self, point: ApiPoint, args: tuple[Any, ...], keywords: dict[str, Any], thread: ThreadState
+    ) -> None:
+        self.point = point
+        self.name = point.name
+        self.cbid = point.cbid
+        self.domain = point.domain
+        self.correlation_id = thread.correlation_id
+        self.thread_id = thread.thread_id
+        self.begin_ns = thread.begin_ns
+        self.end_ns: int | None = None
+        self.return_value: int | None = None
+        self.result: Any = None
+        self.device_id, self.context_id = point.hooks.place()
+        self._args = args
+        self._keywords = keywords
+        self._params: dict[str, Any] | None = None
+
+    @property
+    def params(self) -> Mapping[str, Any]:
+        """The parameters by name, defaults included."""
+        if self._params is None:
+            self._params = self.point.named(self._args, self._keywords)
+        return self._params
+
+    @property
+    def stream(self) -> Any:
+        """The stream that was given, None where there is none."""
+        return self.params.get("stream")
+
+    @property
+    def symbol_name(self) -> str:
+        """The kernel of a launch; "" for other calls."""
+        symbol = self.point.symbol
+        return symbol(*self._args, **self._keywords) if symbol is not None else ""
+
+
+class ThreadState(threading.local):
+    """What the calling thread does: `correlation_id` and `begin_ns` of its traced call, 0 outside of one."""
+
+    def __init__(self) -> None:
+        self.thread_id = threading.get_native_id()
+        self.depth = 0
+        self.correlation_id = 0
+        self.begin_ns = 0
+        self.external: dict[int, list[int]] = {}
+
+
+class Subscription:
+    """A tool's callbacks. What `enter(call)` returns is given to `exit(call, data)` of the same call.
+
+    Nothing is enabled at first. Callbacks may come from any thread, and calls they make themselves are not
+    traced. `on_failure(error)` is told when a callback raised and so was unsubscribed.
+    """
+
+    def __init__(
+        self,
+        hooks: Hooks,
+        enter: Callable[[ApiCall], Any] | None,
+        exit: Callable[[ApiCall, Any], Any] | None,
+    ) -> None:
+        self._hooks = hooks
+        self.enter = enter
+        self.exit = exit
+        self.ids: frozenset[tuple[int, int]] = frozenset()
+        self.closed = False
+
+    def enable(self, cbid: int, domain: int = RUNTIME_API, on: bool = True) -> None:
+        """Callbacks for one API."""
+        self._set({(domain, cbid)}, on)
+
+    def enable_domain(self, domain: int, on: bool = True) -> None:
+        """Callbacks for all of a domain."""
+        known = RUNTIME_IDS if domain == RUNTIME_API else DRIVER_IDS
+        self._set({(domain, cbid) for cbid in known.values()}, on)
+
+    def enable_all(self, on: bool = True) -> None:
+        """Callbacks for all there is."""
+        self.enable_domain(RUNTIME_API, on)
+        self.enable_domain(DRIVER_API, on)
+
+    def close(self) -> None:
+        """No more callbacks, of calls under way neither. Harmless when it is closed."""
+        self.closed = True
+        self._hooks._drop_subscription(self)
+
+    def _set(self, ids: Iterable[tuple[int, int]], on: bool) -> None:
+        with self._hooks.lock:
+            self.ids = self.ids.union(ids) if on else self.ids.difference(ids)
+            self._hooks._changed()
+
+
+class Sink:
+    """Who takes activities of some kinds: `take(kind, activity)`, from any thread.
+
+    `recording`, where given, says whether it wants any right now (asked at each call while nobody else
+    listens, so it must be cheap): a paused recorder costs that question.
+    """
+
+    def __init__(self, hooks: Hooks, take: Take, kinds: int, recording: Callable[[], bool] | None) -> None:
+        self._hooks = hooks
+        self.take = take
+        self.kinds = kinds
+        self.recording = recording
+
+    def set_kinds(self, kinds: int) -> None:
+        """From now on these kinds (a mask)."""
+        with self._hooks.lock:
+            self.kinds = kinds
+            self._hooks._changed()
+
+    def close(self) -> None:
+        """No more activities. Harmless when it is closed."""
+        self._hooks._drop_sink(self)
+
+
+class ApiPoint:
+    """A vendor API as the runtime calls through it. `idle`: nobody listens, and no cost is charged."""
+
+    __slots__ = (
+        "callbacks",
+        "cbid",
+        "cost",
+        "defaults",
+        "domain",
+        "hooks",
+        "idle",
+        "kind",
+        "name",
+        "names",
+        "symbol",
+    )
+
+    def __init__(
+        self,
+        hooks: Hooks,
+        name: str,
+        *,
+        names: tuple[str, ...],
+        defaults: Mapping[str, Any],
+        cost: str,
+        domain: int,
+        symbol: Callable[..., str] | None,
+    ) -> None:
+        self.hooks = hooks
+        self.name = name
+        self.names = names
+        self.defaults = defaults
+        self.cost = cost
+        self.domain = domain
+        self.kind = acts.API if domain == RUNTIME_API else acts.DRIVER
+        self.cbid = api_id(name, domain)
+        self.symbol = symbol
+        self.idle = True
+        self.callbacks: tuple[Subscription, ...] = ()
+
+    def call(self, function: Callable[..., R], /, *args: Any, **keywords: Any) -> R:
+        """What `function(*args, **keywords)` gives or raises, told to whoever listens."""
+        if self.idle:
+            return function(*args, **keywords)
+        return self.run(function, args, keywords)
+
+    def named(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> dict[str, Any]:
+        """Arguments by parameter name; more than were named become arg<n>."""
+        out = dict(self.defaults)
+        out.update(zip(self.names, args, strict=False))
+        for k in range(len(self.names), len(args)):
+            out[f"arg{k}"] = args[k]
+        out.update(keywords)
+        out.pop("self", None)
+        return out
+
+    def run(self, function: Callable[..., R], args: tuple[Any, ...], keywords: dict[str, Any]) -> R:
+        """`call`, when somebody may listen."""
+        hooks = self.hooks
+        gate = hooks.gate
+        if gate is not None and not gate():
+            return function(*args, **keywords)
+        thread = hooks.thread
+        outer = thread.correlation_id
+        if thread.depth:  # part of another call, or made by a callback
+            if self.domain == RUNTIME_API or not outer:
+                return function(*args, **keywords)
+            correlation_id = outer
+        else:
+            correlation_id = next(hooks.serials)
+        if thread.external and not outer:
+            hooks._external(thread, correlation_id)
+        outer_ns = thread.begin_ns
+        thread.depth += 1
+        try:
+            thread.correlation_id = correlation_id
+            begin_ns = thread.begin_ns = hooks.now_ns()
+            callbacks = self.callbacks
+            if callbacks:
+                return self._told(callbacks, function, args, keywords, thread)
+            if hooks.charge is not None and not outer:
+                hooks.charge(self.cost)
+            try:
+                result = function(*args, **keywords)
+            except BaseException as error:
+                self._record(begin_ns, hooks.now_ns(), thread, status_of(error))
+                raise
+            if hooks.kinds & self.kind:
+                self._record(begin_ns, hooks.now_ns(), thread, 0)
+            return result
+        finally:
+            thread.depth -= 1
+            thread.correlation_id = outer
+            thread.begin_ns = outer_ns
+
+    def _told(
+        self,
+        callbacks: tuple[Subscription, ...],
+        function: Callable[..., R],
+        args: tuple[Any, ...],
+        keywords: dict[str, Any],
+        thread: ThreadState,
+    ) -> R:
+        """The call between its callbacks."""
+        hooks = self.hooks
+        begin_ns = thread.begin_ns
+        call = ApiCall(self, args, keywords, thread)
+        data = hooks._enter(callbacks, call, thread)
+        if hooks.charge is not None and thread.depth == 1:
+            hooks.charge(self.cost)
+        try:
+            call.result = function(*args, **keywords)
+            status = 0
+        except BaseException as error:
+            status = status_of(error)
+            raise
+        finally:
+            call.end_ns = hooks.now_ns()
+            call.return_value = status
+            self._record(begin_ns, call.end_ns, thread, status)
+            hooks._exit(callbacks, call, data, thread)
+        return call.result  # type: ignore[no-any-return]
+
+    def _record(self, begin_ns: int, end_ns: int, thread: ThreadState, status: int) -> None:
+        hooks = self.hooks
+        if hooks.kinds & self.kind:
+            correlation_id, device_id = thread.correlation_id, hooks.place()[0]
+            fields = (
+                self.cbid, begin_ns, end_ns, correlation_id, thread.thread_id, status, self.domain, device_id,
+            )  # fmt: skip
+            hooks.emit(self.kind, _MADE(ApiActivity, fields))
+
+
+class Hooks:
+    """Of one process: its API points, who subscribed, who takes activities, and the clock.
+
+    The runtime sets `now_ns` (session ns), `charge(cost)` where calls cost time of a model, and `place()`,
+    the calling thread's (device, context). `kinds` is the mask of activities that anyone wants.
+    """
+
+    def __init__(self) -> None:
+        self.now_ns: Callable[[], int] = time.monotonic_ns
+        self.place: Callable[[], tuple[int, int]] = _first_device
+        self.charge: Callable[[str], object] | None = None
+        self.kinds = 0
+        self.gate: Callable[[], bool] | None = None
+        self.thread = ThreadState()
+        self.serials = itertools.count(1)
+        self.lock = threading.RLock()
+        self._points: list[ApiPoint] = []
+        self._subscriptions: tuple[Subscription, ...] = ()
+        self._sinks: tuple[Sink, ...] = ()
+        self._takers: dict[int, tuple[Sink, ...]] = {}
+        self._fork_seen = False
+
+    # the runtime's side
+
+    def set_clock(self, now_ns: Callable[[], int], charge: Callable[[str], object] | None = None) -> None:
+        """Session time, and what charges a call's cost ("api", "launch"; None: calls cost what they take)."""
+        with self.lock:
+            self.now_ns = now_ns
+            self.charge = charge
+            self._changed()
+
+    def point(
+        self,
+        name: str,
+        names: tuple[str, ...] = (),
+        *,
+        defaults: Mapping[str, Any] | None = None,
+        cost: str = "api",
+        domain: int = RUNTIME_API,
+        symbol: Callable[..., str] | None = None,
+    ) -> ApiPoint:
+        """A point for a vendor API. `names` of its parameters; `symbol(*args)` names a launch's kernel.
+
+        Raises KeyError: the API table has no such name.
+        """
+        out = ApiPoint(
+            self, name, names=names, defaults=defaults or {}, cost=cost, domain=domain, symbol=symbol
+        )
+        with self.lock:
+            self._points.append(out)
+            self._changed()
+        return out
+
+    def wants(self, kind: int) -> bool:
+        """Whether anyone wants activities of a kind now; `kinds & kind` is the quick first question."""
+        return bool(self.kinds & kind) and (self.gate is None or self.gate())
+
+    def emit(self, kind: int, activity: Activity) -> None:
+        """Hand an activity to all who want its kind."""
+        for sink in self._takers.get(kind, ()):
+            try:
+                sink.take(kind, activity)
+            except Exception as error:
+                self._drop_sink(sink)
+                _tell("a sink of activities", error)
+
+    # the tools' side
+
+    def subscribe(
+        self, enter: Callable[[ApiCall], Any] | None, exit: Callable[[ApiCall, Any], Any] | None = None
+    ) -> Subscription:
+        """Callbacks at the beginning and end of calls, once they are enabled on the subscription."""
+        out = Subscription(self, enter, exit)
+        with self.lock:
+            self._subscriptions += (out,)
+            self._changed()
+        return out
+
+    def add_sink(
+        self, take: Take, kinds: int = acts.ALL, recording: Callable[[], bool] | None = None
+    ) -> Sink:
+        """From now on `take(kind, activity)` gets activities of these kinds (a mask)."""
+        out = Sink(self, take, kinds, recording)
+        with self.lock:
+            self._sinks += (out,)
+            self._changed()
+        return out
+
+    def push_external(self, kind: int, external_id: int) -> None:
+        """Calls of this thread are linked with an id of somebody else's until it is popped."""
+        self.thread.external.setdefault(kind, []).append(external_id)
+
+    def pop_external(self, kind: int) -> int | None:
+        """The id that was pushed last for a kind on this thread; None: there is none."""
+        external = self.thread.external
+        ids = external.get(kind)
+        if not ids:
+            return None
+        out = ids.pop()
+        if not ids:
+            del external[kind]
+        return out
+
+    def untraced(self, function: Callable[P, R], /, *args: P.args, **keywords: P.kwargs) -> R:
+        """Call something whose own runtime calls are not to be traced: a tool's code."""
+        thread = self.thread
+        outer, thread.correlation_id = thread.correlation_id, 0
+        thread.depth += 1
+        try:
+            return function(*args, **keywords)
+        finally:
+            thread.depth -= 1
+            thread.correlation_id = outer
+
+    # inside
+
+    def _external(self, thread: ThreadState, correlation_id: int) -> None:
+        if self.kinds & acts.EXTERNAL_CORRELATION:
+            now = self.now_ns()
+            for kind, ids in thread.external.items():
+                link = ExternalCorrelation(kind, ids[-1], correlation_id, now, thread.thread_id)
+                self.emit(acts.EXTERNAL_CORRELATION, link)
+
+    def _enter(self, callbacks: tuple[Subscription, ...], call: ApiCall, thread: ThreadState) -> list[Any]:
+        out: list[Any] = [None] * len(callbacks)
+        for k, subscription in enumerate(callbacks):
+            if subscription.enter is not None and not subscription.closed:
+                out[k] = self._callback(subscription, subscription.enter, (call,), thread)
+        return out
+
+    def _exit(
+        self, callbacks: tuple[Subscription, ...], call: ApiCall, data: list[Any] | None, thread: ThreadState
+    ) -> None:
+        for k, subscription in enumerate(callbacks):
+            if subscription.exit is not None and not subscription.closed and data is not None:
+                self._callback(subscription, subscription.exit, (call, data[k]), thread)
+
+    def _callback(
+        self,
+        subscription: Subscription,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        thread: ThreadState,
+    ) -> Any:
+        correlation_id, thread.correlation_id = thread.correlation_id, 0  # its own calls are nobody's part
+        begin_ns = self.now_ns()
+        try:
+            return function(*args)
+        except Exception as error:
+            subscription.close()
+            _tell(f"a callback of {args[0].name}", error)
+        finally:
+            thread.correlation_id = correlation_id
+            if self.kinds & acts.OVERHEAD:
+                took = OverheadActivity(
+                    acts.OVERHEAD_CALLBACK, begin_ns, self.now_ns(), thread.thread_id, correlation_id
+                )
+                self.emit(acts.OVERHEAD, took)
+        return None
+
+    def _drop_subscription(self, subscription: Subscription) -> None:
+        with self.lock:
+            self._subscriptions = tuple(s for s in self._subscriptions if s is not subscription)
+            self._changed()
+
+    def _drop_sink(self, sink: Sink) -> None:
+        with self.lock:
+            self._sinks = tuple(s for s in self._sinks if s is not sink)
+            self._changed()
+
+    def _changed(self) -> None:
+        """Bring what hot paths read up to date; under the lock."""
+        if not self._fork_seen and (self._sinks or self._subscriptions):
+            self._fork_seen = True
+            os.register_at_fork(after_in_child=functools.partial(_forked, weakref.ref(self)))
+        kinds = 0
+        for sink in self._sinks:
+            kinds |= sink.kinds
+        self._takers = {
+            1 << bit: tuple(sink for sink in self._sinks if sink.kinds >> bit & 1)
+            for bit in range(kinds.bit_length())
+        }
+        listening = any(subscription.ids for subscription in self._subscriptions)
+        gates = [sink.recording for sink in self._sinks if sink.kinds]
+        self.gate = None if listening or self.charge is not None or not gates else _any_of(gates)
+        self.kinds = kinds
+        for point in self._points:
+            key = (point.domain, point.cbid)
+            point.callbacks = tuple(s for s in self._subscriptions if key in s.ids)
+            point.idle = not (point.callbacks or kinds or self.charge is not None)
+
+    def _forked(self) -> None:
+        self.lock = threading.RLock()  # another thread of the parent's may have held it
+        self.thread.thread_id = threading.get_native_id()
+
+
+def _forked(of: weakref.ref[Hooks]) -> None:
+    hooks = of()
+    if hooks is not None:
+        hooks._forked()
+
+
+def _first_device() -> tuple[int, int]:
+    return 0, 1
+
+
+def _any_of(gates: list[Callable[[], bool] | None]) -> Callable[[], bool] | None:
+    if any(gate is None for gate in gates):
+        return None
+    if len(gates) == 1:
+        return gates[0]
+    return lambda: any(gate is not None and gate() for gate in gates)
+
+
+def _tell(who: str, error: Exception) -> None:
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    where = f" ({place.tb_frame.f_code.co_filename}:{place.tb_lineno})" if place is not None else ""
+    text = f"tops_kit: {who} raised {type(error).__name__}: {error}{where}: it is not called again"
+    print(text, file=sys.stderr)
+
+
+HOOKS: Final = Hooks()  # the process's: there is one runtime in it
+
+
+def api(
+    name: str,
+    *,
+    cost: str = "api",
+    domain: int = RUNTIME_API,
+    symbol: Callable[..., str] | None = None,
+    hooks: Hooks = HOOKS,
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Decorator: this function stands for a vendor API. `cost`: "api" or "launch"; see Hooks.point."""
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        parameters = inspect.signature(function).parameters
+        defaults = {
+            p.name: p.default for p in parameters.values() if p.default is not inspect.Parameter.empty
+        }
+        point = hooks.point(
+            name, tuple(parameters), defaults=defaults, cost=cost, domain=domain, symbol=symbol
+        )
+
+        @functools.wraps(function)
+        def wrapper(*args: P.args, **keywords: P.kwargs) -> R:
+            if point.idle:
+                return function(*args, **keywords)
+            return point.run(function, args, keywords)
+
+        return wrapper
+
+    return decorate
