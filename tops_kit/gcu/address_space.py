@@ -1,0 +1,183 @@
+"""Host memory that stands for a device's: reserved in large pieces, real only where it was touched.
+
+Blocks have sizes of a class each (eight for each doubling), with a gap behind them. A freed block is used
+again by its class alone, the one that was freed longest ago first and not before some others wait, so that a
+pointer to it can be told from one that is valid. What is freed goes back to the system.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import mmap
+import sys
+import weakref
+from bisect import bisect_right, insort
+from collections import deque
+
+from tops_kit.errors import UserError
+
+ALIGNMENT = 256
+_PAGE = 65_536  # a multiple of every system's page
+_SMALL = 16_384  # blocks up to here share pages
+_ARENA_BYTES = 1 << 38
+_LEAST_ARENA_BYTES = 1 << 26
+_WAIT_BLOCKS = 64  # freed blocks of a class before one of them is used again
+_WAIT_BYTES = 1 << 33
+_MADV_DONTNEED = 4
+_NORESERVE = 0x4000
+_FIXED_NOREPLACE = 0x100000  # kernels before 4.17 take it for a hint
+_ATTEMPTS = 8
+
+
+class HostMemoryError(UserError):
+    """The host has no room for the device's memory, although the device has."""
+
+
+class AddressSpace:
+    """Blocks of host memory for one device. Not for several threads at once."""
+
+    def __init__(self, base: int, device_bytes: int) -> None:
+        self._hint = base
+        self._arena_bytes = max(_LEAST_ARENA_BYTES, min(_ARENA_BYTES, _up(device_bytes, _PAGE)))
+        self._arenas: list[tuple[int, int, memoryview]] = []  # begin, end, bytes; by begin
+        self._next = self._end = 0  # of the arena that is used up from its beginning
+        self._slab: dict[int, tuple[int, int]] = {}  # class -> next place, end
+        self._slab_class: dict[int, int] = {}  # page -> size of its blocks
+        self._large: list[int] = []  # beginnings of the blocks that are no small ones
+        self._class_of: dict[int, int] = {}  # of each of those
+        self._waiting: dict[int, deque[int]] = {}
+
+    def take(self, size_bytes: int) -> int:
+        """The address of a block. Raises HostMemoryError."""
+        size = _class(size_bytes)
+        waiting = self._waiting.get(size)
+        if waiting and len(waiting) > min(_WAIT_BLOCKS, _WAIT_BYTES // size):
+            return waiting.popleft()
+        if size > _SMALL:
+            address = self._cut(size)
+            self._class_of[address] = size
+            if self._large and address < self._large[-1]:
+                insort(self._large, address)
+            else:
+                self._large.append(address)
+            return address
+        place, end = self._slab.get(size, (0, 0))
+        if place + size > end:
+            place = self._cut(_PAGE)
+            self._slab_class[place // _PAGE] = size
+            end = place + _PAGE
+        self._slab[size] = (place + size, end)
+        return place
+
+    def give(self, address: int, size_bytes: int) -> None:
+        """Take a block back; its contents are gone where it has pages of its own."""
+        size = _class(size_bytes)
+        self._waiting.setdefault(size, deque()).append(address)
+        if size > _SMALL:
+            _discard(address, size)
+
+    def begin_of(self, address: int) -> int:
+        """Where the block around an address begins, in use or not; -1 for an address of no block."""
+        size = self._slab_class.get(address // _PAGE)
+        if size is not None:
+            return address - (address % _PAGE) % size
+        index = bisect_right(self._large, address) - 1
+        if index < 0:
+            return -1
+        begin = self._large[index]
+        return begin if address < begin + self._class_of[begin] else -1
+
+    def view(self, address: int, size_bytes: int) -> memoryview:
+        """The bytes there. The memory stays mapped as long as any view is in use."""
+        index = bisect_right(self._arenas, address, key=lambda arena: arena[0]) - 1
+        if index >= 0:
+            begin, end, content = self._arenas[index]
+            if address + size_bytes <= end:
+                return content[address - begin : address - begin + size_bytes]
+        raise ValueError(f"0x{address:x} + {size_bytes} bytes is no device memory")
+
+    def _cut(self, size: int) -> int:
+        if self._next + size > self._end:
+            self._grow(size)
+        address = self._next
+        self._next += size
+        return address
+
+    def _grow(self, size: int) -> None:
+        wanted = max(self._arena_bytes, size + _PAGE)
+        while True:
+            try:
+                begin, content = _reserve(self._hint, wanted)
+                break
+            except OSError:
+                # a limit of the process (ulimit -v), or a host that promises no more than it has
+                if wanted <= max(_LEAST_ARENA_BYTES, size + _PAGE):
+                    raise HostMemoryError(
+                        f"the host can't reserve {wanted:,} bytes for the simulated device: free some "
+                        "memory, or raise the process's limit (ulimit -v)"
+                    ) from None
+                wanted = self._arena_bytes = max(wanted // 4, _LEAST_ARENA_BYTES, size + _PAGE)
+        self._arenas.append((begin, begin + wanted, content))
+        self._arenas.sort(key=lambda arena: arena[0])
+        self._hint = begin + wanted
+        self._next, self._end = _up(begin, _PAGE), begin + wanted
+
+
+def _class(size_bytes: int) -> int:
+    """The size of the block for so many bytes and a gap behind them."""
+    size = (size_bytes + ALIGNMENT) & -ALIGNMENT
+    step = max(ALIGNMENT, 1 << max((size - 1).bit_length() - 4, 0))
+    size = (size + step - 1) & -step
+    return size if size <= _SMALL else (size + _PAGE - 1) & -_PAGE
+
+
+def _up(number: int, step: int) -> int:
+    return -(-number // step) * step
+
+
+if sys.platform == "linux":
+
+    def _reserve(hint: int, size: int) -> tuple[int, memoryview]:
+        """Addresses for so many bytes, at the hint when that is free: the same ones in every run."""
+        call = _libc().mmap
+        call.restype = ctypes.c_void_p
+        call.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *(ctypes.c_int,) * 3, ctypes.c_long)
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE
+        places = [(hint + size * attempt, flags | _FIXED_NOREPLACE) for attempt in range(_ATTEMPTS)]
+        for place, flag in (*places, (hint, flags)):
+            address = call(place, size, mmap.PROT_READ | mmap.PROT_WRITE, flag, -1, 0)
+            if address is not None and address != ctypes.c_void_p(-1).value:
+                break
+            if ctypes.get_errno() == errno.ENOMEM:
+                raise OSError(errno.ENOMEM, "mmap failed")
+        else:
+            raise OSError(ctypes.get_errno(), "mmap failed")
+        whole = (ctypes.c_ubyte * size).from_address(address)
+        weakref.finalize(whole, _unmap, address, size).atexit = False
+        return address, memoryview(whole).cast("B")
+
+    def _unmap(address: int, size: int) -> None:
+        call = _libc().munmap
+        call.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+        call(address, size)
+
+    def _discard(address: int, size: int) -> None:
+        call = _libc().madvise
+        call.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+        call(address, size, _MADV_DONTNEED)
+
+    def _libc() -> ctypes.CDLL:
+        return ctypes.CDLL(None, use_errno=True)
+
+else:
+
+    def _reserve(hint: int, size: int) -> tuple[int, memoryview]:
+        """Addresses for so many bytes, wherever the system has them."""
+        del hint
+        mapping = mmap.mmap(-1, size)
+        whole = (ctypes.c_ubyte * size).from_buffer(mapping)
+        return ctypes.addressof(whole), memoryview(mapping)
+
+    def _discard(address: int, size: int) -> None:
+        """Pages stay until the arena goes."""

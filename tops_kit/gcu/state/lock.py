@@ -1,0 +1,73 @@
+"""A lock between processes that its holder's death releases."""
+
+from __future__ import annotations
+
+import errno
+import sys
+import time
+
+if sys.platform == "win32":
+    import msvcrt
+
+    _FAR = 1 << 30  # a byte that nobody reads: Windows' locks keep readers out
+    _BUSY = (errno.EACCES, errno.EDEADLOCK)
+
+    def lock(descriptor: int) -> None:
+        """Wait for the lock. Only one open of the file has it."""
+        while not try_lock(descriptor):
+            time.sleep(0.001)
+
+    def try_lock(descriptor: int) -> bool:
+        """Take the lock when it is free; whether it was."""
+        import os
+
+        os.lseek(descriptor, _FAR, os.SEEK_SET)
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except OSError as error:
+            if error.errno in _BUSY:
+                return False
+            raise
+        return True
+
+    def unlock(descriptor: int) -> None:
+        """Give the lock back; nothing happens where it is not held."""
+        import os
+
+        os.lseek(descriptor, _FAR, os.SEEK_SET)
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
+        except OSError as error:
+            if error.errno not in _BUSY:
+                raise
+
+else:
+    from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
+
+    def lock(descriptor: int) -> None:
+        """Wait for the lock. Only one open of the file has it."""
+        flock(descriptor, LOCK_EX)
+
+    def try_lock(descriptor: int) -> bool:
+        """Take the lock when it is free; whether it was."""
+        try:
+            flock(descriptor, LOCK_EX | LOCK_NB)
+        except OSError as error:
+            if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+                return False
+            raise
+        return True
+
+    def unlock(descriptor: int) -> None:
+        """Give the lock back; nothing happens where it is not held."""
+        flock(descriptor, LOCK_UN)
+
+
+def lock_within(descriptor: int, seconds: float) -> bool:
+    """Take the lock, or give up after so long; whether it was taken."""
+    until = time.monotonic() + seconds
+    while not try_lock(descriptor):
+        if time.monotonic() >= until:
+            return False
+        time.sleep(0.002)
+    return True
