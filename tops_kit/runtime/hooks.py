@@ -27,88 +27,20 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, ParamSpec, TypeVar
 
 from tops_kit.runtime import activity as acts
-from tops_kit.runtime.activity import Activity, ApiActivity, ExternalCorrelation, OverheadActivity
-from tops_kit.runtime.api_table import DRIVER_API, DRIVER_IDS, RUNTIME_API, RUNTIME_IDS, api_id
+from tops_kit.runtime.activity import Activity, ExternalCorrelation, OverheadActivity
+from tops_kit.runtime.api_point import ApiCall, ApiPoint, ThreadState
+from tops_kit.runtime.api_table import DRIVER_API, DRIVER_IDS, RUNTIME_API, RUNTIME_IDS
 
 P = ParamSpec("P")
 R = TypeVar("R")
 Take = Callable[[int, Activity], object]
-
-UNKNOWN_ERROR: Final = 999  # the vendor's topsErrorUnknown: something that is no error of the runtime's
-_MADE: Final = tuple.__new__
-
-
-def status_of(error: BaseException) -> int:
-    """The vendor's status of what a call raised: its `code`, or topsErrorUnknown."""
-    code = getattr(error, "code", None)
-    return code if type(code) is int else UNKNOWN_ERROR
-
-
-class ApiCall:
-    """A call as callbacks see it; before its end `end_ns`, `return_value` and `result` are None.
-
-    `params` by name, as the program gave them; `return_value` is the vendor's status, `result` what Python
-    gets. `symbol_name`: the kernel of a launch. `device_id`, `context_id`: of the calling thread.
-    """
-
-    __slots__ = (
-        "_args", "_keywords", "_params", "begin_ns", "cbid", "context_id", "correlation_id", "device_id",
-        "domain", "end_ns", "name", "point", "result", "return_value", "thread_id",
-    )  # fmt: skip
-
-    def __init__(
-        self, point: ApiPoint, args: tuple[Any, ...], keywords: dict[str, Any], thread: ThreadState
-    ) -> None:
-        self.point = point
-        self.name = point.name
-        self.cbid = point.cbid
-        self.domain = point.domain
-        self.correlation_id = thread.correlation_id
-        self.thread_id = thread.thread_id
-        self.begin_ns = thread.begin_ns
-        self.end_ns: int | None = None
-        self.return_value: int | None = None
-        self.result: Any = None
-        self.device_id, self.context_id = point.hooks.place()
-        self._args = args
-        self._keywords = keywords
-        self._params: dict[str, Any] | None = None
-
-    @property
-    def params(self) -> Mapping[str, Any]:
-        """The parameters by name, defaults included."""
-        if self._params is None:
-            self._params = self.point.named(self._args, self._keywords)
-        return self._params
-
-    @property
-    def stream(self) -> Any:
-        """The stream that was given, None where there is none."""
-        return self.params.get("stream")
-
-    @property
-    def symbol_name(self) -> str:
-        """The kernel of a launch; "" for other calls."""
-        symbol = self.point.symbol
-        return symbol(*self._args, **self._keywords) if symbol is not None else ""
-
-
-class ThreadState(threading.local):
-    """What the calling thread does: `correlation_id` and `begin_ns` of its traced call, 0 outside of one."""
-
-    def __init__(self) -> None:
-        self.thread_id = threading.get_native_id()
-        self.depth = 0
-        self.correlation_id = 0
-        self.begin_ns = 0
-        self.external: dict[int, list[int]] = {}
 
 
 class Subscription:
     """A tool's callbacks. What `enter(call)` returns is given to `exit(call, data)` of the same call.
 
     Nothing is enabled at first. Callbacks may come from any thread, and calls they make themselves are not
-    traced. `on_failure(error)` is told when a callback raised and so was unsubscribed.
+    traced. One that raises is told on stderr, and unsubscribed.
     """
 
     def __init__(
@@ -172,150 +104,19 @@ class Sink:
         self._hooks._drop_sink(self)
 
 
-class ApiPoint:
-    """A vendor API as the runtime calls through it. `idle`: nobody listens, and no cost is charged."""
-
-    __slots__ = (
-        "callbacks",
-        "cbid",
-        "cost",
-        "defaults",
-        "domain",
-        "hooks",
-        "idle",
-        "kind",
-        "name",
-        "names",
-        "symbol",
-    )
-
-    def __init__(
-        self,
-        hooks: Hooks,
-        name: str,
-        *,
-        names: tuple[str, ...],
-        defaults: Mapping[str, Any],
-        cost: str,
-        domain: int,
-        symbol: Callable[..., str] | None,
-    ) -> None:
-        self.hooks = hooks
-        self.name = name
-        self.names = names
-        self.defaults = defaults
-        self.cost = cost
-        self.domain = domain
-        self.kind = acts.API if domain == RUNTIME_API else acts.DRIVER
-        self.cbid = api_id(name, domain)
-        self.symbol = symbol
-        self.idle = True
-        self.callbacks: tuple[Subscription, ...] = ()
-
-    def call(self, function: Callable[..., R], /, *args: Any, **keywords: Any) -> R:
-        """What `function(*args, **keywords)` gives or raises, told to whoever listens."""
-        if self.idle:
-            return function(*args, **keywords)
-        return self.run(function, args, keywords)
-
-    def named(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> dict[str, Any]:
-        """Arguments by parameter name; more than were named become arg<n>."""
-        out = dict(self.defaults)
-        out.update(zip(self.names, args, strict=False))
-        for k in range(len(self.names), len(args)):
-            out[f"arg{k}"] = args[k]
-        out.update(keywords)
-        out.pop("self", None)
-        return out
-
-    def run(self, function: Callable[..., R], args: tuple[Any, ...], keywords: dict[str, Any]) -> R:
-        """`call`, when somebody may listen."""
-        hooks = self.hooks
-        gate = hooks.gate
-        if gate is not None and not gate():
-            return function(*args, **keywords)
-        thread = hooks.thread
-        outer = thread.correlation_id
-        if thread.depth:  # part of another call, or made by a callback
-            if self.domain == RUNTIME_API or not outer:
-                return function(*args, **keywords)
-            correlation_id = outer
-        else:
-            correlation_id = next(hooks.serials)
-        if thread.external and not outer:
-            hooks._external(thread, correlation_id)
-        outer_ns = thread.begin_ns
-        thread.depth += 1
-        try:
-            thread.correlation_id = correlation_id
-            begin_ns = thread.begin_ns = hooks.now_ns()
-            callbacks = self.callbacks
-            if callbacks:
-                return self._told(callbacks, function, args, keywords, thread)
-            if hooks.charge is not None and not outer:
-                hooks.charge(self.cost)
-            try:
-                result = function(*args, **keywords)
-            except BaseException as error:
-                self._record(begin_ns, hooks.now_ns(), thread, status_of(error))
-                raise
-            if hooks.kinds & self.kind:
-                self._record(begin_ns, hooks.now_ns(), thread, 0)
-            return result
-        finally:
-            thread.depth -= 1
-            thread.correlation_id = outer
-            thread.begin_ns = outer_ns
-
-    def _told(
-        self,
-        callbacks: tuple[Subscription, ...],
-        function: Callable[..., R],
-        args: tuple[Any, ...],
-        keywords: dict[str, Any],
-        thread: ThreadState,
-    ) -> R:
-        """The call between its callbacks."""
-        hooks = self.hooks
-        begin_ns = thread.begin_ns
-        call = ApiCall(self, args, keywords, thread)
-        data = hooks._enter(callbacks, call, thread)
-        if hooks.charge is not None and thread.depth == 1:
-            hooks.charge(self.cost)
-        try:
-            call.result = function(*args, **keywords)
-            status = 0
-        except BaseException as error:
-            status = status_of(error)
-            raise
-        finally:
-            call.end_ns = hooks.now_ns()
-            call.return_value = status
-            self._record(begin_ns, call.end_ns, thread, status)
-            hooks._exit(callbacks, call, data, thread)
-        return call.result  # type: ignore[no-any-return]
-
-    def _record(self, begin_ns: int, end_ns: int, thread: ThreadState, status: int) -> None:
-        hooks = self.hooks
-        if hooks.kinds & self.kind:
-            correlation_id, device_id = thread.correlation_id, hooks.place()[0]
-            fields = (
-                self.cbid, begin_ns, end_ns, correlation_id, thread.thread_id, status, self.domain, device_id,
-            )  # fmt: skip
-            hooks.emit(self.kind, _MADE(ApiActivity, fields))
-
-
 class Hooks:
     """Of one process: its API points, who subscribed, who takes activities, and the clock.
 
-    The runtime sets `now_ns` (session ns), `charge(cost)` where calls cost time of a model, and `place()`,
-    the calling thread's (device, context). `kinds` is the mask of activities that anyone wants.
+    The runtime sets `now_ns` (session ns), `charge(cost)` where calls cost time of a model, `place()`, the
+    calling thread's (device, context), and `poll()`, which hands on what the devices have finished by now.
+    `kinds` is the mask of activities that anyone wants.
     """
 
     def __init__(self) -> None:
         self.now_ns: Callable[[], int] = time.monotonic_ns
         self.place: Callable[[], tuple[int, int]] = _first_device
         self.charge: Callable[[str], object] | None = None
+        self.poll: Callable[[], object] | None = None
         self.kinds = 0
         self.gate: Callable[[], bool] | None = None
         self.thread = ThreadState()
