@@ -85,7 +85,7 @@ class DeviceSimulation:
             "pcie_down": spec.pcie_bytes_per_s,
             "link": spec.link_bytes_per_s,
         }
-        self.resources = {name: Resource(name, value / 1e9) for name, value in bandwidths.items()}
+        self.resources = {name: Resource(name, value / 1e9) for name, value in bandwidths.items() if value}
         # one frame less at each operation
         self.submit = timeline.submit
         self.advance = timeline.advance

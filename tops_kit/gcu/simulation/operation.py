@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tops_kit.gcu.simulation.device import DeviceSimulation, Engine
     from tops_kit.gcu.simulation.occupancy import Reservation
-    from tops_kit.gcu.simulation.sharing import Flow
 
 KINDS = ("kernel", "copy", "fill", "host", "marker", "wait")
 ENGINES = ("clusters", "cdma_up", "cdma_down", "sdma", "link", "host", "none")
@@ -30,8 +29,8 @@ class Peer:
 class StreamQueue:
     """A stream of a device: its operations run one after another.
 
-    Of two that wait for an engine, the lower `priority` goes first. `limit`: how many clusters a kernel takes at
-    most. `pool`: clusters that only this stream has.
+    Of two that wait for an engine, the lower `priority` goes first. A kernel takes at most `limit` clusters.
+    `pool`: clusters that only this stream has.
     """
 
     __slots__ = ("depth", "device", "last", "limit", "pool", "priority", "tag")
@@ -71,7 +70,6 @@ class Operation:
         "_arrived",
         "_due_ns",
         "_engine",
-        "_flow",
         "_followers",
         "_missing",
         "_peer_engine",
@@ -137,7 +135,6 @@ class Operation:
         self._followers: list[Operation] | None = None
         self._arrived = False  # nothing is missing
         self._due_ns = -1  # of its next event, which of the heap's entries is the valid one
-        self._flow: Flow | None = None
         self._reservation: Reservation | None = None
 
     @property

@@ -62,10 +62,10 @@ def fair_rates(flows: Sequence[Flow]) -> list[float]:
     All flows grow alike, counted in bytes/ns at the resource they need most of; one stops where it has all it
     asks for, or where one of its resources has no more.
     """
-    tops = [max(rate for _, rate, _ in flow.needs) for flow in flows]
+    tops = [max((rate for _, rate, _ in flow.needs), default=0.0) for flow in flows]
     left: dict[Resource, float] = {r: r.capacity for flow in flows for r, _, _ in flow.needs}
     out = [1.0] * len(flows)
-    growing = list(range(len(flows)))
+    growing = [i for i, top in enumerate(tops) if top > 0]
     level = 0.0
     while growing:
         weights: dict[Resource, float] = {}

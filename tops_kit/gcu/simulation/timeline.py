@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import heapq
-import math
 import threading
 from collections import deque
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING, NoReturn
 
+from tops_kit.gcu.simulation.bandwidth import Bandwidth
 from tops_kit.gcu.simulation.operation import Operation
-from tops_kit.gcu.simulation.sharing import Flow, Resource, fair_rates
 
 if TYPE_CHECKING:
     from tops_kit.gcu.simulation.device import DeviceSimulation, Engine
 
-_ROUNDING = 1e-6  # ns: what sums of floats may be off, and no reason for another ns
+_NEVER = 1 << 63
+_STALE = 1024  # events in the heap before those that are no longer valid are looked for
 
 
 class Timeline:
@@ -27,20 +26,18 @@ class Timeline:
 
     def __init__(self) -> None:
         self.now_ns = 0
-        self.pending = 0  # operations that are not done
         self.lock = threading.RLock()  # held in every call; also for what a caller wants to do as one
         self.devices: list[DeviceSimulation] = []
         self._submitted = 0
         self._arrivals = 0
         # (time, sequence, operation); valid while it is the operation's _due_ns
         self._events: list[tuple[int, int, Operation]] = []
+        self._stale = _STALE
         self._ready: deque[Operation] = deque()
         self._calls: deque[Operation] = deque()  # whose on_start is to be called
         self._freed: list[Engine] = []  # engines that may take the next operation
-        self._flows: dict[Operation, Flow] = {}  # of operations in flight, in order of their begin
-        self._sharing = False  # somebody gets less than full speed
-        self._changed = False  # so that rates are to be found anew
-        self._ended: deque[Operation] = deque()  # final, and not yet given to the sink
+        self._bandwidth = Bandwidth()
+        self._ended: list[Operation] = []  # final, and not yet given to the sink
 
     def submit(self, operation: Operation) -> None:
         """Gives a device an operation at its `submit_ns`; raises ValueError for what the device lacks."""
@@ -52,13 +49,19 @@ class Timeline:
                 self.now_ns = max(self.now_ns, time_ns)  # a callback may have moved it
             stream = operation.stream
             device = stream.device
-            self._find_engine(operation, device)
+            engine = device.engines.get(operation.engine)
+            if engine is None or stream.pool is not None or operation.peer is not None:
+                engine = self._engine_of(operation)
+            operation._engine = engine
+            for name in operation.demand:
+                if name not in device.resources:
+                    _lacks(device, name)
             self._submitted = operation.sequence = self._submitted + 1
             stream.depth += 1
             device.pending += 1
-            self.pending += 1
             missing = 0
-            held = operation.duration_ns is None or operation.kind == "host"
+            duration_ns = operation.duration_ns
+            held = duration_ns is None or operation.kind == "host"
             previous = stream.last
             stream.last = operation
             if previous is not None:
@@ -78,10 +81,12 @@ class Timeline:
                         else:
                             other._followers.append(operation)
                 operation.after = ()  # what is done is not to be kept
-            operation.held = held
+            if held:
+                operation.held = True
             if missing:
                 operation._missing = missing
-            else:
+                return
+            if held or not duration_ns or engine is None or not self._begin_at_once(operation, engine):
                 self._ready.append(operation)
                 self._settle()
 
@@ -97,9 +102,14 @@ class Timeline:
         """Runs ahead until an operation is done; its end. None: something before it waits for the host."""
         with self.lock:
             while operation.end_ns < 0:
-                if not self.step():
+                if not self._step(_NEVER):
                     return None
             return operation.end_ns
+
+    def step(self) -> bool:
+        """Runs ahead to the next event; False: nothing is in flight."""
+        with self.lock:
+            return self._step(_NEVER)
 
     def next_event_ns(self) -> int | None:
         """When something ends or begins next, as far as is known now; None: nothing is in flight."""
@@ -109,18 +119,8 @@ class Timeline:
                 time_ns, _, operation = events[0]
                 if operation._due_ns == time_ns:
                     return time_ns
-                heapq.heappop(events)
+                heappop(events)
             return None
-
-    def step(self) -> bool:
-        """Runs ahead to the next event; False: nothing is in flight."""
-        with self.lock:
-            time_ns = self.next_event_ns()
-            if time_ns is None:
-                return False
-            self.now_ns = max(self.now_ns, time_ns)
-            self._settle()
-            return True
 
     def resolve(self, operation: Operation, duration_ns: int, now_ns: int) -> None:
         """Says at `now_ns` how long an operation takes that was submitted without a duration.
@@ -143,33 +143,113 @@ class Timeline:
         self._freed.append(engine)
         self._settle()
 
-    def _find_engine(self, operation: Operation, device: DeviceSimulation) -> None:
-        name = operation.engine
-        if name == "clusters":
-            operation._engine = operation.stream.pool or device.clusters
-        elif name not in ("none", "host"):
-            operation._engine = _engine(device, name)
-        for resource in operation.demand:
-            _check_resource(device, resource)
-        peer = operation.peer
+    def _engine_of(self, operation: Operation) -> Engine | None:
+        """The engine it needs, where that takes more than its name."""
+        stream, name, peer = operation.stream, operation.engine, operation.peer
+        engines = stream.device.engines
+        engine = engines.get(name)
+        if engine is None and name not in ("host", "none"):
+            raise ValueError(f"no engine {name!r}: one of {', '.join(engines)}, host, none")
+        if stream.pool is not None and name == "clusters":
+            engine = stream.pool
         if peer is not None:
-            operation._peer_engine = _engine(peer.device, peer.engine)
-            for resource in peer.demand:
-                _check_resource(peer.device, resource)
-            if peer.device is device or operation._engine is None:
+            other = operation._peer_engine = peer.device.engines.get(peer.engine)
+            if peer.device is stream.device or engine is None or other is None:
                 raise ValueError(f"{operation!r}: a peer is another device, and both give an engine")
+            for resource in peer.demand:
+                if resource not in peer.device.resources:
+                    _lacks(peer.device, resource)
+        return engine
+
+    def _begin_at_once(self, operation: Operation, engine: Engine) -> bool:
+        """What _settle does for an operation that has just arrived, if its engine is free and all its own.
+
+        By far the most common, so without a call where one can be saved.
+        """
+        stream = operation.stream
+        device = stream.device
+        units = operation.clusters
+        if units > engine.capacity or stream.limit is not None:
+            units = self._units(operation, engine)
+        if (
+            units > engine.free
+            or engine.waiting
+            or operation.on_start is not None
+            or operation.peer is not None
+            or device.occupancy is not None
+            or self._ready  # a callback gives this one: in its turn
+            or self._freed
+        ):
+            return False
+        now_ns = self.now_ns
+        if engine.free == engine.capacity:
+            engine.since_ns = now_ns
+        engine.free -= units
+        engine.operations += 1
+        operation._units = units
+        operation._arrived = True
+        operation.start_ns = now_ns
+        duration_ns = operation.duration_ns
+        assert duration_ns is not None
+        operation._due_ns = due_ns = now_ns + duration_ns
+        heappush(self._events, (due_ns, operation.sequence, operation))
+        demand = operation.demand
+        if demand:
+            bandwidth = self._bandwidth
+            if bandwidth.lone is None and not bandwidth.flows:
+                resources = device.resources
+                for name, size in demand.items():
+                    if size > resources[name].capacity * duration_ns:
+                        break
+                else:
+                    bandwidth.lone = operation
+                    return True
+            bandwidth.join(operation)
+            if bandwidth.changed:
+                self._share()
+        return True
 
     def _run(self, until_ns: int) -> None:
-        while (time_ns := self.next_event_ns()) is not None and time_ns <= until_ns:
-            self.now_ns = max(self.now_ns, time_ns)
+        while self._step(until_ns):
+            pass
+
+    def _step(self, until_ns: int) -> bool:
+        """Does what happens at the time of the first event, if that comes by `until_ns`."""
+        events = self._events
+        while events:
+            time_ns, _, operation = events[0]
+            if operation._due_ns == time_ns:
+                break
+            heappop(events)
+        else:
+            return False
+        if time_ns > until_ns:
+            return False
+        if time_ns > self.now_ns:  # noqa: PLR1730 (a call)
+            self.now_ns = time_ns
+        if operation.start_ns < 0 or (len(events) > 1 and _another(events, time_ns)):
             self._settle()
+            return True
+        # one end alone: what _settle does, only shorter
+        heappop(events)
+        self._end(operation)
+        if self._ready or self._freed or self._bandwidth.changed or len(self._ended) > 1:
+            self._settle()
+        else:
+            self._ended.clear()
+            sink = operation.stream.device.sink
+            if sink is not None:
+                sink(operation)
+            if operation.on_done is not None:
+                operation.on_done(operation)
+        return True
 
     def _settle(self) -> None:
         """Does all that happens at now_ns."""
         events = self._events
         while True:
             while events and events[0][0] <= self.now_ns:
-                time_ns, _, operation = heapq.heappop(events)
+                time_ns, _, operation = heappop(events)
                 if operation._due_ns == time_ns:
                     if operation.start_ns < 0:
                         self._begin_reserved(operation)
@@ -180,7 +260,7 @@ class Timeline:
                     self._arrive(self._ready.popleft())
             if self._freed:
                 self._grant_all()
-            if self._changed:
+            if self._bandwidth.changed:
                 self._share()
             if events and events[0][0] <= self.now_ns:
                 continue
@@ -229,7 +309,7 @@ class Timeline:
             if wanted is not None:
                 if not wanted.waiting:
                     self._freed.append(wanted)
-                heapq.heappush(wanted.waiting, entry)
+                heappush(wanted.waiting, entry)
 
     def _grant_all(self) -> None:
         freed, self._freed = self._freed, []
@@ -248,9 +328,9 @@ class Timeline:
                     pair = other if engine is own else own
                     if pair.free < 1 or pair.waiting[0][2] is not operation:
                         break
-                    heapq.heappop(pair.waiting)
+                    heappop(pair.waiting)
                     self._take(pair, 1)
-                heapq.heappop(engine.waiting)
+                heappop(engine.waiting)
                 self._take(engine, units)
                 operation._units = units
                 self._reserve(operation)
@@ -284,7 +364,7 @@ class Timeline:
 
     def _schedule(self, operation: Operation, due_ns: int) -> None:
         operation._due_ns = due_ns
-        heapq.heappush(self._events, (due_ns, operation.sequence, operation))
+        heappush(self._events, (due_ns, operation.sequence, operation))
 
     def _units(self, operation: Operation, engine: Engine) -> int:
         if operation.engine != "clusters":
@@ -318,65 +398,55 @@ class Timeline:
             operation.start_ns = now_ns
         due_ns = operation.start_ns + duration_ns
         if operation.demand or operation.peer is not None:
-            self._join(operation, duration_ns)
-        if due_ns <= now_ns and operation._flow is None:
+            if not duration_ns and due_ns <= now_ns:
+                due_ns += 1  # what moves bytes takes time
+            self._bandwidth.join(operation)
+        if due_ns <= now_ns and not operation.demand:
             operation._due_ns = now_ns
             self._end(operation)
             return
         self._schedule(operation, due_ns)
 
-    def _join(self, operation: Operation, duration_ns: int) -> None:
-        needs = _needs(operation.stream.device, operation.demand, duration_ns)
-        if operation.peer is not None:
-            needs += _needs(operation.peer.device, operation.peer.demand, duration_ns)
-        if not needs:
-            return
-        operation._flow = self._flows[operation] = flow = Flow(needs, duration_ns, self.now_ns)
-        if flow.join() or self._sharing:
-            self._changed = True
-
     def _share(self) -> None:
         """New rates of all that move bytes, and so new ends."""
-        self._changed = False
-        now_ns = self.now_ns
-        flows = list(self._flows.values())
-        self._sharing = False
-        for (operation, flow), rate in zip(self._flows.items(), fair_rates(flows), strict=True):
-            if rate < 1.0:
-                self._sharing = True
-            if rate != flow.rate:
-                flow.remaining -= flow.rate * (now_ns - flow.since_ns)
-                flow.since_ns = now_ns
-                flow.rate = rate
-                due_ns = now_ns + max(0, math.ceil(flow.remaining / rate - _ROUNDING))
-                self._schedule(operation, due_ns)
-                if operation._reservation is not None:
-                    device = operation.stream.device
-                    assert device.occupancy is not None
-                    device.occupancy.change_end(operation._reservation, due_ns)
+        events = self._events
+        if len(events) > self._stale:
+            events[:] = [event for event in events if event[2]._due_ns == event[0]]
+            heapify(events)
+            self._stale = max(_STALE, 2 * len(events))
+        for operation, due_ns in self._bandwidth.share(self.now_ns):
+            self._schedule(operation, due_ns)
+            if operation._reservation is not None:
+                device = operation.stream.device
+                assert device.occupancy is not None
+                device.occupancy.change_end(operation._reservation, due_ns)
 
     def _end(self, operation: Operation) -> None:
         now_ns = self.now_ns
         operation.end_ns = now_ns
         operation._due_ns = -1
         operation.held = False
-        flow = operation._flow
-        if flow is not None:
-            flow.leave()
-            for resource, _, size in flow.needs:
-                resource.moved_bytes += size
-            del self._flows[operation]
-            operation._flow = None
-            assert operation.duration_ns is not None
-            operation.contention_ns = now_ns - operation.start_ns - operation.duration_ns
-            if self._sharing:
-                self._changed = True
+        if operation.demand or operation.peer is not None:
+            bandwidth = self._bandwidth
+            if bandwidth.lone is operation:
+                bandwidth.lone = None
+                resources = operation.stream.device.resources
+                for name, size in operation.demand.items():
+                    resources[name].moved_bytes += size
+            else:
+                bandwidth.leave(operation, now_ns)
         engine = operation._engine
         if engine is not None:
             operation._engine = None
-            self._release(engine, operation._units, operation.start_ns)
+            units = operation._units
+            engine.free += units
+            engine.unit_ns += units * (now_ns - operation.start_ns)
+            if engine.free == engine.capacity:
+                engine.busy_ns += now_ns - engine.since_ns
+            if engine.waiting or engine.owed:
+                self._freed.append(engine)
             if operation._peer_engine is not None:
-                self._release(operation._peer_engine, 1, operation.start_ns)
+                self._release(operation._peer_engine, operation.start_ns)
                 operation._peer_engine = None
         stream = operation.stream
         if stream.last is operation:
@@ -385,7 +455,6 @@ class Timeline:
         device = stream.device
         device.pending -= 1
         device.last_end_ns = now_ns
-        self.pending -= 1
         followers = operation._followers
         if followers is not None:
             operation._followers = None
@@ -395,20 +464,21 @@ class Timeline:
                     self._ready.append(other)
         self._ended.append(operation)
 
-    def _release(self, engine: Engine, units: int, start_ns: int) -> None:
-        now_ns = self.now_ns
-        engine.free += units
-        engine.unit_ns += units * (now_ns - start_ns)
-        if engine.free == engine.capacity:
-            engine.busy_ns += now_ns - engine.since_ns
-        if engine.waiting or engine.owed:
+    def _release(self, engine: Engine, start_ns: int) -> None:
+        """The other device's side of a copy ends."""
+        engine.free += 1
+        engine.unit_ns += self.now_ns - start_ns
+        engine.busy_ns += self.now_ns - engine.since_ns
+        if engine.waiting:
             self._freed.append(engine)
 
     def _deliver(self) -> None:
-        if len(self._ended) > 1:
-            self._ended = deque(sorted(self._ended, key=_final_order))
-        while self._ended:
-            operation = self._ended.popleft()
+        """What is final goes to who wants it; a callback may come back here."""
+        ended = self._ended
+        if len(ended) > 1:
+            ended.sort(key=_final_order)
+        while ended:
+            operation = ended.pop(0)
             sink = operation.stream.device.sink
             if sink is not None:
                 sink(operation)
@@ -416,28 +486,16 @@ class Timeline:
                 operation.on_done(operation)
 
 
+def _another(events: list[tuple[int, int, Operation]], time_ns: int) -> bool:
+    """Whether a heap's second event is at the same time."""
+    return events[1][0] <= time_ns or (len(events) > 2 and events[2][0] <= time_ns)
+
+
 def _final_order(operation: Operation) -> tuple[int, int]:
     return operation.end_ns, operation.sequence
 
 
-def _engine(device: DeviceSimulation, name: str) -> Engine:
-    engine = device.engines.get(name)
-    if engine is None:
-        raise ValueError(f"no engine {name!r}: one of {', '.join(device.engines)}, host, none")
-    return engine
-
-
-def _check_resource(device: DeviceSimulation, name: str) -> None:
-    resource = device.resources.get(name)
-    if resource is None:
-        raise ValueError(f"no resource {name!r}: one of {', '.join(device.resources)}")
-    if not resource.capacity > 0:
-        raise ValueError(f"device {device.index} ({device.spec.name}) has no {name}")
-
-
-def _needs(
-    device: DeviceSimulation, demand: Mapping[str, int], duration_ns: int
-) -> list[tuple[Resource, float, int]]:
-    resources = device.resources
-    alone_ns = duration_ns or 1
-    return [(resources[name], size / alone_ns, size) for name, size in demand.items() if size]
+def _lacks(device: DeviceSimulation, resource: str) -> NoReturn:
+    if resource in ("l3", "pcie_up", "pcie_down", "link"):
+        raise ValueError(f"device {device.index} ({device.spec.name}) has no {resource}")
+    raise ValueError(f"no resource {resource!r}: one of {', '.join(device.resources)}")
