@@ -2,8 +2,8 @@
 
 Order comes from streams, from events, and from the host where it has waited. Each stream has a vector clock:
 up to which position of each other stream all comes before its next operation. It changes only where something
-waits, so an operation costs little more than a look at who touched its allocations last. All host threads count
-as one.
+waits, so an operation costs little more than a look at who touched its allocations last. All host threads
+count as one.
 """
 
 from __future__ import annotations
@@ -35,16 +35,19 @@ class Mark(NamedTuple):
     known: Mapping[int, int]  # of other streams
 
 
-class Touch(NamedTuple):
+class _Touch:
     """An access as it is remembered: by which operation of which stream."""
 
-    begin: int
-    end: int
-    write: bool
-    stream: int
-    position: int
-    name: Hashable
-    tag: Any
+    __slots__ = ("begin", "end", "name", "position", "stream", "tag", "write")
+
+    def __init__(self, begin: int, end: int, write: bool, stream: int, position: int) -> None:
+        self.begin = begin
+        self.end = end
+        self.write = write
+        self.stream = stream
+        self.position = position
+        self.name: Hashable = None
+        self.tag: Any = None
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,7 @@ class StreamRaces:
         self._clocks: dict[int, _Clock] = {}
         self._host: dict[int, int] = {}  # what the host has waited for
         self._host_version = 0
-        self._touched: dict[Hashable, list[Touch]] = {}
+        self._touched: dict[Hashable, list[_Touch]] = {}
         self._reported: set[Hashable] = set()
 
     def submit(
@@ -97,22 +100,28 @@ class StreamRaces:
             self._learn(stream, clock, self._host)
         clock.position += 1
         races: list[StreamRace] = []
-        for access in accesses:
-            allocation, begin, end, write = access
+        for allocation, begin, end, write in accesses:
             if begin >= end:
                 continue
-            touch = Touch(begin, end, write, stream, clock.position, name, tag)
             held = self._touched.get(allocation)
             if held is None:
-                self._touched[allocation] = [touch]
-                continue
-            last = held[-1]
-            if len(held) == 1 and last.stream == stream and (begin, end, write) == last[:3]:
-                held[0] = touch  # one stream works on it again and again
-                continue
-            for race in self._against(held, touch, allocation, clock):
-                self._report(race, touch.name, races)
-            self._keep(held, touch, clock)
+                held = self._touched[allocation] = []
+            elif len(held) == 1:
+                touch = held[0]
+                if (
+                    touch.stream == stream
+                    and touch.begin == begin
+                    and touch.end == end
+                    and touch.write == write
+                ):  # one stream does the same again and again
+                    touch.position, touch.name, touch.tag = clock.position, name, tag
+                    continue
+            touch = _Touch(begin, end, write, stream, clock.position)
+            touch.name, touch.tag = name, tag
+            if held:
+                for old in self._put(held, touch, clock):
+                    self._report(allocation, old, touch, races)
+            held.append(touch)
         return races
 
     def mark(self, stream: int) -> Mark:
@@ -124,7 +133,7 @@ class StreamRaces:
         return Mark(stream, clock.position, clock.known)
 
     def wait(self, stream: int, mark: Mark) -> None:
-        """What a stream does from now on comes after a mark: an event, or another stream by the legacy rule."""
+        """What a stream does from now on comes after a mark: an event, or a stream by the legacy rule."""
         clock = self._clock(stream)
         if mark.stream != stream and clock.known.get(mark.stream, -1) < mark.position:
             self._learn(stream, clock, {**mark.known, mark.stream: mark.position})
@@ -165,63 +174,40 @@ class StreamRaces:
         clock.known = known
         clock.position += 1  # marks of one position know the same
 
-    def _before(self, touch: Touch, stream: int, clock: _Clock) -> bool:
-        """Whether an earlier access comes before what the stream does now."""
-        return (
-            touch.stream == stream
-            or clock.known.get(touch.stream, 0) >= touch.position
-            or touch.stream not in self._clocks
-        )
-
-    def _against(
-        self, held: list[Touch], now: Touch, allocation: Hashable, clock: _Clock
-    ) -> list[tuple[StreamRace, Touch]]:
-        out = []
-        for old in held:
-            if (
-                (now.write or old.write)
-                and old.begin < now.end
-                and now.begin < old.end
-                and not self._before(old, now.stream, clock)
-            ):
-                begin, end = max(old.begin, now.begin), min(old.end, now.end)
-                race = StreamRace(
-                    allocation, begin, end, old.tag, old.stream, old.write, now.tag, now.stream, now.write
-                )
-                out.append((race, old))
-        return out
-
-    def _report(self, found: tuple[StreamRace, Touch], name: Hashable, races: list[StreamRace]) -> None:
-        race, old = found
-        key = (race.allocation, race.first_writes, race.second_writes, old.name, name)
-        if key in self._reported:
-            self.repeated += 1
-            return
-        if len(self._reported) < _REPORTED:
-            self._reported.add(key)
-            races.append(race)
-        else:
-            self.repeated += 1
-
-    def _keep(self, held: list[Touch], now: Touch, clock: _Clock) -> None:
-        """Remembers an access, in place of those that it stands for.
+    def _put(self, held: list[_Touch], now: _Touch, clock: _Clock) -> list[_Touch]:
+        """What an access races with; and it takes the place of those that it stands for.
 
         What is unordered with one of them is unordered with this one, too, and touches it.
         """
-        held[:] = [
-            old
-            for old in held
-            if not (
-                now.begin <= old.begin
-                and old.end <= now.end
-                and (now.write or not old.write)
-                and self._before(old, now.stream, clock)
+        races = []
+        kept = []
+        begin, end, write, stream = now.begin, now.end, now.write, now.stream
+        for old in held:
+            before = (
+                old.stream == stream
+                or clock.known.get(old.stream, 0) >= old.position
+                or old.stream not in self._clocks
             )
-        ]
-        held.append(now)
-        if len(held) > _KEPT:
+            if not before and (write or old.write) and old.begin < end and begin < old.end:
+                races.append(old)
+            if not (before and begin <= old.begin and old.end <= end and (write or not old.write)):
+                kept.append(old)
+        if len(kept) >= _KEPT:
             # what the host has waited for comes before all that will be
-            held[:] = [old for old in held if self._host.get(old.stream, 0) < old.position]
-            if len(held) > _KEPT:
-                del held[0]
+            kept = [old for old in kept if self._host.get(old.stream, 0) < old.position]
+            if len(kept) >= _KEPT:
+                del kept[0]
                 self.forgotten += 1
+        held[:] = kept
+        return races
+
+    def _report(self, allocation: Hashable, old: _Touch, now: _Touch, races: list[StreamRace]) -> None:
+        key = (allocation, old.write, now.write, old.name, now.name)
+        if key in self._reported or len(self._reported) >= _REPORTED:
+            self.repeated += 1
+            return
+        self._reported.add(key)
+        begin, end = max(old.begin, now.begin), min(old.end, now.end)
+        races.append(
+            StreamRace(allocation, begin, end, old.tag, old.stream, old.write, now.tag, now.stream, now.write)
+        )

@@ -255,16 +255,15 @@ class Timeline:
                         self._begin_reserved(operation)
                     else:
                         self._end(operation)
-            if self._ready:
-                while self._ready:
-                    self._arrive(self._ready.popleft())
+            while self._ready:
+                self._arrive(self._ready.popleft())
             if self._freed:
                 self._grant_all()
             if self._bandwidth.changed:
                 self._share()
             if events and events[0][0] <= self.now_ns:
                 continue
-            if self._ready:
+            if self._ready or self._freed:
                 continue
             if not self._calls:
                 break
@@ -307,9 +306,9 @@ class Timeline:
         entry = (operation.stream.priority, self._arrivals, operation)
         for wanted in (engine, operation._peer_engine):
             if wanted is not None:
-                if not wanted.waiting:
-                    self._freed.append(wanted)
                 heappush(wanted.waiting, entry)
+                if wanted.waiting[0] is entry:
+                    self._freed.append(wanted)
 
     def _grant_all(self) -> None:
         freed, self._freed = self._freed, []
