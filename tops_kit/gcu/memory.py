@@ -69,6 +69,7 @@ class DeviceMemory:
         self._base = base
         self._mutex = threading.RLock()
         self._pid = os.getpid()
+        self._inherited: AddressSpace | None = None
         self._start()
 
     def allocate(self, size_bytes: int, *, note: str = "") -> Allocation:
@@ -78,32 +79,48 @@ class DeviceMemory:
         """
         if size_bytes <= 0:
             raise ValueError(f"a block of {size_bytes} bytes")
+        if self._pid != os.getpid():
+            self._after_fork()
         with self._mutex:
-            if self._pid != os.getpid():
-                self._after_fork()
             self._claim.take()
             self._charge(size_bytes)
             try:
                 address = self._space.take(size_bytes)
+                self._serial += 1
+                block = Allocation(address, size_bytes, self._serial, note)
+                self._freed.pop(address, None)
+                self._blocks[address] = block
             except BaseException:
                 self._give_back(size_bytes)
                 raise
-            self._serial += 1
-            block = Allocation(address, size_bytes, self._serial, note)
-            self._freed.pop(address, None)
-            self._blocks[address] = block
             return block
 
     def free(self, address: int, *, note: str = "") -> Allocation:
         """Give a block back, by its beginning; returns what it was. Raises UnknownAddress, FreedAddress."""
+        if self._pid != os.getpid():
+            self._after_fork()
         with self._mutex:
-            block = self._blocks.pop(address, None) if self._pid == os.getpid() else None
+            block = self._blocks.pop(address, None)
             if block is None:
                 raise self._wrong(address, "free")
             self._freed[address] = (block, note)
             self._space.give(address, block.size_bytes)
             self._give_back(block.size_bytes)
             return block
+
+    def clear(self, *, note: str = "") -> list[Allocation]:
+        """Give all blocks back; returns what they were."""
+        if self._pid != os.getpid():
+            self._after_fork()
+        with self._mutex:
+            blocks = self.blocks()
+            self._blocks.clear()
+            for block in blocks:
+                self._freed[block.address] = (block, note)
+                self._space.give(block.address, block.size_bytes)
+            if blocks:
+                self._give_back(sum(block.size_bytes for block in blocks), len(blocks))
+            return blocks
 
     def find(self, address: int) -> Allocation | None:
         """The block in use that an address lies in; None where there is none."""
@@ -116,6 +133,8 @@ class DeviceMemory:
 
     def resolve(self, address: int, size_bytes: int) -> Allocation:
         """The block that so many bytes at an address lie in. Raises UnknownAddress, FreedAddress."""
+        if self._pid != os.getpid():
+            self._after_fork()
         block = self.find(address)
         if block is None:
             raise self._wrong(address, "use")
@@ -183,7 +202,7 @@ class DeviceMemory:
 
         state.locked(change)
 
-    def _give_back(self, size_bytes: int) -> None:
+    def _give_back(self, size_bytes: int, blocks: int = 1) -> None:
         claim, words = self._claim, self._claim.state.words
 
         def change() -> None:
@@ -191,7 +210,7 @@ class DeviceMemory:
                 return  # reset: nothing is counted any more
             words[at.H_USED + claim.share] -= size_bytes
             words[claim.slot + at.S_USED] -= size_bytes
-            words[claim.slot + at.S_BLOCKS] -= 1
+            words[claim.slot + at.S_BLOCKS] -= blocks
 
         claim.state.locked(change)
 
@@ -201,7 +220,7 @@ class DeviceMemory:
 
     def _after_fork(self) -> None:
         """Device memory does not come along into a forked child; its parent's addresses are told apart."""
-        foreign = self._blocks
+        foreign, self._inherited = self._blocks, self._space  # still mapped, so that addresses differ
         self._pid = os.getpid()
         self._mutex = threading.RLock()
         self._start()
@@ -209,12 +228,11 @@ class DeviceMemory:
 
     def _wrong(self, address: int, what: str) -> UnknownAddress:
         """Why an address can't be used, or can't be freed."""
-        if self._pid != os.getpid() or self._foreign:
-            for block in (self._foreign or self._blocks).values():
-                if block.address <= address < block.address + block.size_bytes:
-                    return UnknownAddress(
-                        f"can't {what} 0x{address:x}: it belongs to the process that this one was forked from"
-                    )
+        for block in self._foreign.values():
+            if block.address <= address < block.address + block.size_bytes:
+                return UnknownAddress(
+                    f"can't {what} 0x{address:x}: it belongs to the process that this one was forked from"
+                )
         inside = self.find(address)
         if inside is not None:
             return UnknownAddress(

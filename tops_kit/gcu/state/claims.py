@@ -43,14 +43,14 @@ class Claim:
         self.slot = 0  # its first word; 0: not claimed
         self.serial = 0
         self._slices = slices
-        self._pid = 0
+        self.pid = 0
         self._resets = -1
         self._finalizer: weakref.finalize[[SharedState, int, int, int], Claim] | None = None
 
     @property
     def held(self) -> bool:
         """Whether this process has a slot."""
-        return self.slot != 0 and self._pid == os.getpid()
+        return self.slot != 0 and self.pid == os.getpid()
 
     def take(self) -> None:
         """Claim a slot where there is none yet. Raises DeviceLostError and StateError."""
@@ -77,6 +77,7 @@ class Claim:
         if self._finalizer is not None:
             self._finalizer()
         self.slot = 0
+        self._resets = -1
 
     def _take(self) -> None:
         state, words = self.state, self.state.words
@@ -85,7 +86,7 @@ class Claim:
             raise DeviceLostError(
                 f"{self.name} is {now} now: it was divided anew after this process looked at it"
             )
-        if 0 <= self._resets != words[at.H_RESETS] and self._pid == os.getpid():
+        if 0 <= self._resets != words[at.H_RESETS] and self.pid == os.getpid():
             raise DeviceLostError(
                 f"{self.name} was reset while this process used it: what it had there is gone"
             )
@@ -107,7 +108,7 @@ class Claim:
         words[at.H_HIGH] = max(words[at.H_HIGH], index + 1)
         self.serial = secrets.randbits(62) | 1
         words[slot] = self.serial  # from here on it is in use
-        self.slot, self._pid, self._resets = slot, who.pid, words[at.H_RESETS]
+        self.slot, self.pid, self._resets = slot, who.pid, words[at.H_RESETS]
         if self._finalizer is not None:
             self._finalizer.detach()
         self._finalizer = weakref.finalize(self, _release, state, slot, self.serial, who.pid)

@@ -82,16 +82,18 @@ class Device:
         """What this process tells about its use of it."""
         return Usage(self._claim, self.spec.sips)
 
-    def reset(self) -> None:
-        """Give back all that this process has of it, and begin anew."""
-        self.close()
-        for name in ("memory", "sips", "usage"):
-            self.__dict__.pop(name, None)
-        self._claim = Claim(self.card.state, self._share, self.title, self.slices)
+    def reset(self, *, note: str = "the device's reset") -> None:
+        """Give back all that this process has of it; it can be used again, also one that was lost.
+
+        Its blocks count as freed at `note`.
+        """
+        if "memory" in self.__dict__:
+            self.memory.clear(note=note)
+        self._claim.release()
 
     def close(self) -> None:
         """Give back all that this process has of it. That happens by itself when the process ends."""
-        self._claim.release()
+        self.reset(note="the device's close")
 
     def __repr__(self) -> str:
         return f"<Device {self.index}: {self.spec.title}, {self.physical}>"

@@ -14,7 +14,7 @@ VERSION = 1
 WORD_BYTES = 8
 HEADER_WORDS = 128
 SLOTS = 256
-SLOT_WORDS = 192
+SLOT_WORDS = 256
 MOST_SLICES = 4
 
 # header
@@ -64,15 +64,17 @@ S_DOWN = 15  # bytes host to device
 S_HEAT = 16  # float
 S_HEAT_AT = 17  # session ns
 S_SINCE = 18  # time.time_ns() of the claim
+S_ACTIVE = 19  # ns in which any kernel ran
+S_ENDED = 20  # session ns of the latest end of a kernel
 S_COMMAND = 24
 COMMAND_BYTES = 256
 S_BUCKETS = 64
 
 # a slot's buckets: what was done in each of the last spans of its session time
 BUCKETS = 32
-BUCKET_WORDS = 4
+BUCKET_WORDS = 5
 BUCKET_SHIFT = 26  # 2^26 ns: 67 ms
-B_SPAN, B_BUSY, B_UP, B_DOWN = range(4)
+B_SPAN, B_BUSY, B_ACTIVE, B_UP, B_DOWN = range(5)
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,8 @@ def own_identity() -> Identity:
 
 def alive(who: Identity) -> bool:
     """Whether the process still runs. A zombie does not; one of another container can't be asked: it does."""
+    if not 0 < who.pid < 1 << 31:
+        return False
     if who.namespace != _namespace():
         return True
     if sys.platform == "linux":
@@ -41,7 +43,7 @@ def alive(who: Identity) -> bool:
 def command() -> str:
     """What this process was started as, on one line."""
     words = [os.path.basename(sys.executable or "python"), *sys.orig_argv[1:]]  # noqa: PTH119 - text only
-    return " ".join(" ".join(words).split()) or "?"
+    return " ".join(" ".join(words).split())
 
 
 @cache

@@ -6,6 +6,7 @@ may be killed at any moment.
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import threading
@@ -78,7 +79,7 @@ class SharedState:
             self.note = f"{self.path} is locked by a process that stands still: read without the lock"
         words = memoryview(content[: len(content) // 8 * 8]).cast("q")
         wrong = self._wrong(words, len(content))
-        if wrong == _RESTARTED:
+        if wrong == _RESTARTED or not content:  # somebody is just creating it
             return None
         if wrong:
             self.note = (
@@ -169,7 +170,7 @@ class SharedState:
                 _allocate(self._descriptor, size_bytes)
             mapping = mmap.mmap(self._descriptor, size_bytes)
             self._map(mapping)
-            wrong = self._wrong(self.words, max(found, size_bytes) if found else 0)
+            wrong = self._wrong(self.words, found)
             if wrong:
                 if found and wrong != _RESTARTED:
                     self.note = f"{self.path} {wrong}: the device's state was rebuilt"
@@ -234,14 +235,16 @@ class SharedState:
         """A forked child: an open of its own, or its lock would be its parent's; no other threads."""
         self._mutex = threading.Lock()
         if self._descriptor >= 0:
-            os.close(self._descriptor)
+            inherited = self._descriptor
+            # by the descriptor where the system has that: the path may lead to another file by now
+            same = Path(f"/proc/self/fd/{inherited}")
             try:
                 self._descriptor = os.open(
-                    self.path, os.O_RDWR | _flags("O_NOFOLLOW", "O_CLOEXEC", "O_BINARY")
+                    same if same.exists() else self.path, os.O_RDWR | _flags("O_CLOEXEC", "O_BINARY")
                 )
             except OSError as error:
-                self._descriptor = -1
                 raise _line(self.path, error) from None
+            os.close(inherited)
         self._pid = os.getpid()
 
     def _close_descriptor(self) -> None:
@@ -268,8 +271,12 @@ def _flags(*names: str) -> int:
 def _allocate(descriptor: int, size_bytes: int) -> None:
     """Room for the whole file: a full disk is an error now, and no SIGBUS later."""
     if hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(descriptor, 0, size_bytes)
-        return
+        try:
+            os.posix_fallocate(descriptor, 0, size_bytes)
+            return
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):  # not on this file system
+                raise
     os.lseek(descriptor, 0, os.SEEK_END)
     missing = size_bytes - os.fstat(descriptor).st_size
     while missing > 0:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from tops_kit.gcu.state import layout as at
 from tops_kit.gcu.state import models
 from tops_kit.gcu.state.processes import Identity
@@ -19,7 +21,8 @@ def identity(words: Words, slot: int) -> Identity:
 def command(words: Words, slot: int) -> str:
     """The command of the slot's process."""
     text = bytes(words[slot + at.S_COMMAND : slot + at.S_COMMAND + at.COMMAND_BYTES // 8])
-    return text.split(b"\0", 1)[0].decode("utf-8", "replace")
+    whole = text.split(b"\0", 1)[0].decode("utf-8", "ignore")  # it may have been cut within a character
+    return "".join(c if c.isprintable() else "?" for c in whole)
 
 
 def session_now(words: Words, slot: int, wall_ns: int) -> int:
@@ -28,19 +31,28 @@ def session_now(words: Words, slot: int, wall_ns: int) -> int:
     return now if words[slot + at.S_FROZEN] else now + max(wall_ns - words[slot + at.S_WALL], 0)
 
 
-def last_second(words: Words, slot: int, wall_ns: int) -> tuple[float, float, float]:
-    """In the second of session time before a moment: SIP x ns in use, bytes up, bytes down."""
+class Recent(NamedTuple):
+    """What a process did in the last second of its session time."""
+
+    busy_sip_ns: float
+    active_ns: float
+    up_bytes: float
+    down_bytes: float
+
+
+def last_second(words: Words, slot: int, wall_ns: int) -> Recent:
+    """What the slot's process did in the second of session time before a moment."""
     now = session_now(words, slot, wall_ns)
     since = now - SECOND_NS
-    sums = [0.0, 0.0, 0.0]
+    sums = [0.0] * 4
     for number in range(at.BUCKETS):
         bucket = slot + at.S_BUCKETS + number * at.BUCKET_WORDS
         begin = words[bucket + at.B_SPAN] << at.BUCKET_SHIFT
         share = min(1.0, (begin + _SPAN_NS - since) / _SPAN_NS) if begin < now else 0.0
         if share > 0:
-            for which, column in enumerate((at.B_BUSY, at.B_UP, at.B_DOWN)):
+            for which, column in enumerate((at.B_BUSY, at.B_ACTIVE, at.B_UP, at.B_DOWN)):
                 sums[which] += share * words[bucket + column]
-    return sums[0], sums[1], sums[2]
+    return Recent(*sums)
 
 
 def heat(words: Words, floats: Words, slot: int, wall_ns: int) -> float:

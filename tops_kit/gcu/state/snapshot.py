@@ -26,6 +26,7 @@ class ProcessUse:
     blocks: int
     sips_reserved: int
     sip_use: float  # of all the device's SIPs over the last second of its session time, 0 to 1
+    active: float  # share of that second in which any kernel of it ran
     up_bytes_per_s: float
     down_bytes_per_s: float
     kernels: int
@@ -68,6 +69,7 @@ class Snapshot:
     used_bytes: int
     sips_reserved: int
     sip_use: float
+    active: float
     up_bytes_per_s: float
     down_bytes_per_s: float
     power_w: float
@@ -129,6 +131,7 @@ def take(spec: Specification, words: Words | None) -> Snapshot:
         used_bytes=sum(user.used_bytes for user in users),
         sips_reserved=sum(user.sips_reserved for user in users),
         sip_use=use,
+        active=min(1.0, sum(user.active for user in users)),
         up_bytes_per_s=sum(user.up_bytes_per_s for user in users),
         down_bytes_per_s=sum(user.down_bytes_per_s for user in users),
         power_w=models.power_w(spec, mode, use),
@@ -141,7 +144,7 @@ def take(spec: Specification, words: Words | None) -> Snapshot:
 
 
 def _process(words: Words, slot: int, spec: Specification, wall_ns: int, reserved: int) -> ProcessUse:
-    busy, up, down = slots.last_second(words, slot, wall_ns)
+    recent = slots.last_second(words, slot, wall_ns)
     share = words[slot + at.S_SHARE]
     return ProcessUse(
         pid=words[slot + at.S_PID],
@@ -152,9 +155,10 @@ def _process(words: Words, slot: int, spec: Specification, wall_ns: int, reserve
         peak_bytes=words[slot + at.S_PEAK],
         blocks=words[slot + at.S_BLOCKS],
         sips_reserved=reserved,
-        sip_use=min(1.0, busy / (spec.sips * SECOND_NS)),
-        up_bytes_per_s=up,
-        down_bytes_per_s=down,
+        sip_use=min(1.0, recent.busy_sip_ns / (spec.sips * SECOND_NS)),
+        active=min(1.0, recent.active_ns / SECOND_NS),
+        up_bytes_per_s=recent.up_bytes,
+        down_bytes_per_s=recent.down_bytes,
         kernels=words[slot + at.S_KERNELS],
         since_ns=words[slot + at.S_SINCE],
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 
@@ -9,6 +10,8 @@ from tops_kit.gcu.state import layout as at
 from tops_kit.gcu.state import models
 from tops_kit.gcu.state.claims import Claim
 from tops_kit.gcu.state.shared import Words
+
+_HEAT_STEP_NS = 16_000_000  # the heat is not told more often
 
 
 class Usage:
@@ -18,27 +21,46 @@ class Usage:
         self._claim = claim
         self._sips = sips
         self._mutex = threading.Lock()
+        self._warm = 0  # SIP x ns that the heat does not have yet
 
     def note(self, start_ns: int, end_ns: int, sips_busy: int) -> None:
-        """A kernel had so many SIPs from start to end (session ns)."""
-        slot = self._slot()
-        words, floats = self._claim.state.words, self._claim.state.floats
+        """A kernel had so many SIPs from start to end (session ns). Best told in the order of their ends."""
+        claim = self._claim
+        slot, words = claim.slot, claim.state.words
+        if not slot or words[slot] != claim.serial or claim.pid != os.getpid():
+            slot, words = self._take()
         with self._mutex:
             busy = (end_ns - start_ns) * sips_busy
+            active = end_ns - max(start_ns, words[slot + at.S_ENDED])
             words[slot + at.S_KERNELS] += 1
             words[slot + at.S_BUSY] += busy
-            self._heat(words, floats, slot, end_ns, busy)
-            self._tell(words, slot, end_ns)
-            _spread(words, slot, start_ns, end_ns, column=at.B_BUSY, amount=busy)
+            if active > 0:
+                words[slot + at.S_ACTIVE] += active
+                words[slot + at.S_ENDED] = end_ns
+            else:
+                active = 0
+            if end_ns >= words[slot + at.S_NOW]:
+                words[slot + at.S_NOW] = end_ns
+                words[slot + at.S_WALL] = time.monotonic_ns()
+            self._warm += busy
+            if end_ns - words[slot + at.S_HEAT_AT] > _HEAT_STEP_NS:
+                self._heat(words, slot, end_ns)
+            span = end_ns >> at.BUCKET_SHIFT
+            bucket = slot + at.S_BUCKETS + (span % at.BUCKETS) * at.BUCKET_WORDS
+            if start_ns >> at.BUCKET_SHIFT == span == words[bucket]:
+                words[bucket + at.B_BUSY] += busy
+                words[bucket + at.B_ACTIVE] += active
+            else:
+                _spread(words, slot, start_ns, end_ns, column=at.B_BUSY, amount=busy)
+                _spread(words, slot, end_ns - active, end_ns, column=at.B_ACTIVE, amount=active)
 
     def note_pcie(self, start_ns: int, end_ns: int, *, up_bytes: int = 0, down_bytes: int = 0) -> None:
         """A transfer from start to end (session ns): up is device to host, down is host to device."""
-        slot = self._slot()
-        words = self._claim.state.words
+        slot, words = self._take()
         with self._mutex:
             words[slot + at.S_UP] += up_bytes
             words[slot + at.S_DOWN] += down_bytes
-            self._tell(words, slot, end_ns)
+            _tell(words, slot, end_ns)
             if up_bytes:
                 _spread(words, slot, start_ns, end_ns, column=at.B_UP, amount=up_bytes)
             if down_bytes:
@@ -46,15 +68,14 @@ class Usage:
 
     def freeze(self, now_ns: int) -> None:
         """Session time stands still from now on: a simulation runs."""
-        slot = self._slot()
+        slot, words = self._take()
         with self._mutex:
-            self._tell(self._claim.state.words, slot, now_ns)
-            self._claim.state.words[slot + at.S_FROZEN] = 1
+            _tell(words, slot, now_ns)
+            words[slot + at.S_FROZEN] = 1
 
     def thaw(self) -> None:
         """Session time goes on."""
-        slot = self._slot()
-        words = self._claim.state.words
+        slot, words = self._take()
         with self._mutex:
             words[slot + at.S_WALL] = time.monotonic_ns()
             words[slot + at.S_FROZEN] = 0
@@ -64,29 +85,32 @@ class Usage:
         if not self._claim.held:
             return 0, 0, 0, 0
         words, slot = self._claim.state.words, self._claim.slot
-        return (
-            words[slot + at.S_KERNELS],
-            words[slot + at.S_BUSY],
-            words[slot + at.S_UP],
-            words[slot + at.S_DOWN],
-        )
+        return tuple(words[slot + at.S_KERNELS + n] for n in range(4))
 
-    def _slot(self) -> int:
-        if not self._claim.held:
-            self._claim.take()
-        return self._claim.slot
+    def _take(self) -> tuple[int, Words]:
+        """The slot, claimed when it is not: its first word, and the words."""
+        claim = self._claim
+        if not claim.held:
+            if claim.slot:  # a forked child: another thread may have held it
+                self._mutex = threading.Lock()
+            claim.take()
+        elif claim.state.words[claim.slot] != claim.serial:
+            claim.state.locked(claim.check)
+        return claim.slot, claim.state.words
 
-    @staticmethod
-    def _tell(words: Words, slot: int, now_ns: int) -> None:
-        """Session time is at least so late, now."""
-        if now_ns >= words[slot + at.S_NOW]:
-            words[slot + at.S_NOW] = now_ns
-            words[slot + at.S_WALL] = time.monotonic_ns()
+    def _heat(self, words: Words, slot: int, now_ns: int) -> None:
+        floats = self._claim.state.floats
+        elapsed = now_ns - words[slot + at.S_HEAT_AT]
+        floats[slot + at.S_HEAT] = models.warmed(floats[slot + at.S_HEAT], elapsed, self._warm, self._sips)
+        words[slot + at.S_HEAT_AT] = now_ns
+        self._warm = 0
 
-    def _heat(self, words: Words, floats: Words, slot: int, now_ns: int, busy: int) -> None:
-        elapsed = max(now_ns - words[slot + at.S_HEAT_AT], 0)
-        floats[slot + at.S_HEAT] = models.warmed(floats[slot + at.S_HEAT], elapsed, busy, self._sips)
-        words[slot + at.S_HEAT_AT] = max(now_ns, words[slot + at.S_HEAT_AT])
+
+def _tell(words: Words, slot: int, now_ns: int) -> None:
+    """Session time is at least so late, now."""
+    if now_ns >= words[slot + at.S_NOW]:
+        words[slot + at.S_NOW] = now_ns
+        words[slot + at.S_WALL] = time.monotonic_ns()
 
 
 def _spread(words: Words, slot: int, start_ns: int, end_ns: int, *, column: int, amount: int) -> None:
@@ -101,7 +125,8 @@ def _spread(words: Words, slot: int, start_ns: int, end_ns: int, *, column: int,
             continue
         if held < span:
             words[bucket + at.B_SPAN] = span
-            words[bucket + at.B_BUSY] = words[bucket + at.B_UP] = words[bucket + at.B_DOWN] = 0
+            for other in range(at.B_BUSY, at.BUCKET_WORDS):
+                words[bucket + other] = 0
         part = amount
         if length > 0:
             begin, end = max(span << at.BUCKET_SHIFT, start_ns), min((span + 1) << at.BUCKET_SHIFT, end_ns)

@@ -1,0 +1,177 @@
+"""The state file: where it lies, and what becomes of one that is damaged, foreign, or can't be written."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tops_kit.gcu.state import Device, StateError, devices, place
+from tops_kit.gcu.state import layout as at
+
+
+def _device(folder: Path) -> Device:
+    return devices({"TOPS_STATE_DIR": str(folder)})[0]
+
+
+def _write_once(folder: Path) -> Path:
+    """A sound file, made by a user who has gone."""
+    device = _device(folder)
+    device.memory.allocate(1)
+    device.close()
+    return device.card.state.path
+
+
+def test_settings_stay_when_no_program_runs(tmp_path: Path) -> None:
+    card = _device(tmp_path).card
+    card.set_power_mode("low")
+    card.note_ecc(corrected=2, uncorrected=1)
+    again = _device(tmp_path)
+    assert again.card.snapshot().mode.name == "low"
+    assert again.card.snapshot().ecc.corrected == 2
+    assert again.spec.clock_hz == card.spec.clock_hz * 0.6
+    again.card.reset()
+    assert (again.card.snapshot().ecc.corrected, again.card.snapshot().ecc.corrected_ever) == (0, 2)
+
+
+def _shorter(path: Path) -> None:
+    os.truncate(path, 1000)
+
+
+def _another_version(path: Path) -> None:
+    _poke(path, at.H_VERSION, 99)
+
+
+def _another_part(path: Path) -> None:
+    _poke(path, at.H_SPEC, 5)
+
+
+def _no_state(path: Path) -> None:
+    path.write_bytes(b"hello" * 200_000)
+
+
+def _impossible(path: Path) -> None:
+    _poke(path, at.H_HIGH, 10**12)
+
+
+def _poke(path: Path, word: int, value: int) -> None:
+    with path.open("r+b") as file:
+        file.seek(word * 8)
+        file.write(value.to_bytes(8, "little", signed=True))
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (_shorter, "has 1000 bytes, not "),
+        (_another_version, "is of another version (99, not "),
+        (_another_part, "is of another part"),
+        (_no_state, "is not a device state"),
+        (_impossible, "is damaged"),
+    ],
+)
+def test_a_damaged_file_is_rebuilt_with_a_note(
+    tmp_path: Path, damage: Callable[[Path], None], said: str
+) -> None:
+    path = _write_once(tmp_path)
+    damage(path)
+    device = _device(tmp_path)
+    assert device.card.snapshot().used_bytes == 0
+    assert f"{path} {said}" in device.note
+    assert device.note.endswith("the next program that uses the device rebuilds it")
+    device.memory.allocate(5)
+    assert f"{path} {said}" in device.note
+    assert device.note.endswith("the device's state was rebuilt")
+    assert _device(tmp_path).card.snapshot().used_bytes == 5
+    device.close()
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(places=st.lists(st.tuples(st.integers(0, 60_000), st.binary(min_size=1, max_size=40)), max_size=20))
+def test_no_damage_is_a_crash(tmp_path: Path, places: list[tuple[int, bytes]]) -> None:
+    path = _write_once(tmp_path)
+    content = bytearray(path.read_bytes())
+    for where, what in places:
+        content[where : where + len(what)] = what
+    path.write_bytes(content)
+    device = _device(tmp_path)
+    assert device.card.snapshot().power_w >= 0
+    device.memory.allocate(5)
+    assert device.memory.used_bytes == 5
+    device.close()
+    path.unlink()
+
+
+def test_state_from_before_the_last_start_is_begun_anew(tmp_path: Path) -> None:
+    path = _write_once(tmp_path)
+    _poke(path, at.H_BOOT, 12345)
+    device = _device(tmp_path)
+    assert device.card.snapshot().used_bytes == 0
+    device.memory.allocate(1)
+    assert device.note == ""
+    device.close()
+
+
+def test_a_folder_that_was_named_and_cant_be(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    with pytest.raises(StateError, match=rf"TOPS_STATE_DIR={file} is not a folder: name one"):
+        devices({"TOPS_STATE_DIR": str(file)})
+    below = devices({"TOPS_STATE_DIR": str(file / "below")})[0]
+    assert below.memory.info()[0] == 48 << 30
+    with pytest.raises(
+        StateError, match=rf"device state can't be kept in {file}/below: Not a directory: set"
+    ):
+        below.memory.allocate(1)
+
+
+def test_a_place_elsewhere_when_there_is_no_shared_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(place, "_MEMORY", tmp_path / "none")
+    monkeypatch.setattr(place.tempfile, "gettempdir", lambda: str(tmp_path))
+    device = devices({})[0]
+    device.memory.allocate(1)
+    assert device.card.state.path.parent.parent == tmp_path
+    assert device.note == ""
+    device.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no owners")
+def test_a_place_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory, temporary = tmp_path / "shm", tmp_path / "temporary"
+    for folder in (memory, temporary):
+        folder.mkdir()
+    monkeypatch.setattr(place, "_MEMORY", memory)
+    monkeypatch.setattr(place.tempfile, "gettempdir", lambda: str(temporary))
+    name = place.find_place({}).folder.name
+    (memory / name).write_text("in the way")
+    assert place.find_place({}).folder == temporary / name
+    (temporary / name).symlink_to(tmp_path)
+    device = devices({})[0]
+    device.memory.allocate(7)
+    assert device.memory.used_bytes == 7
+    assert device.note == (
+        f"{memory / name} is not a folder; {temporary / name} is not a folder: set TOPS_STATE_DIR to a "
+        "folder of yours (until then this process has the devices for itself, and efsmi does not see it)"
+    )
+    with pytest.raises(StateError, match="is not a folder"):
+        devices({})[0].card.set_ecc(False)
+    device.close()
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give a folder away"
+)
+def test_a_folder_that_belongs_to_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(place, "_MEMORY", tmp_path)
+    monkeypatch.setattr(place.tempfile, "gettempdir", lambda: str(tmp_path))
+    folder = place.find_place({}).folder
+    folder.mkdir()
+    os.chown(folder, 12345, 12345)
+    assert place.find_place({}).why_not.startswith(f"{folder} belongs to another user")

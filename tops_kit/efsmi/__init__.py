@@ -1,0 +1,1 @@
+"""The `efsmi` command: what the simulated devices do, who uses them, and their settings."""
