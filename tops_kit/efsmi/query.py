@@ -72,7 +72,7 @@ def _processes(content: list[Json]) -> list[str]:
 
 
 def _label(key: str) -> str:
-    words = key.split("_")
+    words = key.replace("_bytes_total", "_total").split("_")
     if words[-2:] == ["per", "s"]:
         words = words[:-3]
     elif words[-1] in ("bytes", "percent", "w", "c", "hz"):

@@ -125,6 +125,9 @@ class SharedState:
             try:
                 if self._descriptor >= 0:
                     lock.lock(self._descriptor)
+                if words[at.H_MAGIC] != at.MAGIC:  # somebody wrote into it while it was in use
+                    self.note = f"{self.path} {self._wrong(words, self.layout.size_bytes)}: {_REBUILT}"
+                    self._fresh()
                 if words[at.H_DIRTY]:
                     self.count()
                 words[at.H_DIRTY] = 1
@@ -141,14 +144,14 @@ class SharedState:
         words = self.words
         used = [0] * (at.MOST_SLICES + 1)
         for slot in self.used_slots():
-            used[words[slot + at.S_SHARE]] += words[slot + at.S_USED]
+            used[min(max(words[slot + at.S_SHARE], 0), at.MOST_SLICES)] += words[slot + at.S_USED]
         for share, size_bytes in enumerate(used):
             words[at.H_USED + share] = size_bytes
 
     def used_slots(self) -> list[int]:
         """The first words of the slots in use."""
         words, first = self.words, self.layout.slots
-        end = first + words[at.H_HIGH] * at.SLOT_WORDS
+        end = first + min(max(words[at.H_HIGH], 0), at.SLOTS) * at.SLOT_WORDS
         return [slot for slot in range(first, end, at.SLOT_WORDS) if words[slot]]
 
     def close(self) -> None:
@@ -173,7 +176,7 @@ class SharedState:
             wrong = self._wrong(self.words, found)
             if wrong:
                 if found and wrong != _RESTARTED:
-                    self.note = f"{self.path} {wrong}: the device's state was rebuilt"
+                    self.note = f"{self.path} {wrong}: {_REBUILT}"
                 self._fresh()
         except BaseException:
             self.words = self.floats = None
@@ -253,6 +256,7 @@ class SharedState:
         self._descriptor = -1
 
 
+_REBUILT = "the device's state was rebuilt"
 _RESTARTED = "is from before the machine's last start"
 
 
