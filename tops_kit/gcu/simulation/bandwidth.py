@@ -47,6 +47,15 @@ class Bandwidth:
         if self.sharing:
             self.changed = True
 
+    def drop(self, operation: Operation) -> None:
+        """An operation is no more, if it moved bytes at all."""
+        if self.lone is operation:
+            self.lone = None
+        flow = self.flows.pop(operation, None)
+        if flow is not None:
+            flow.leave()
+            self.changed |= self.sharing
+
     def share(self, now_ns: int) -> list[tuple[Operation, int]]:
         """New rates for all; who ends at another time than was thought, and when."""
         self.changed = False

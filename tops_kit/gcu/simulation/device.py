@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tops_kit.gcu.simulation.dropping import drop
 from tops_kit.gcu.simulation.occupancy import Occupancy
 from tops_kit.gcu.simulation.operation import Operation, StreamQueue
 from tops_kit.gcu.simulation.sharing import Resource
@@ -86,6 +87,7 @@ class DeviceSimulation:
             "link": spec.link_bytes_per_s,
         }
         self.resources = {name: Resource(name, value / 1e9) for name, value in bandwidths.items() if value}
+        self.own: list[Engine] = []  # clusters that streams have for themselves
         # one frame less at each operation
         self.submit = timeline.submit
         self.advance = timeline.advance
@@ -122,6 +124,7 @@ class DeviceSimulation:
                     "and at least one stays for other streams"
                 )
             stream.pool = own = Engine("clusters", clusters)
+            self.own.append(own)
             now_free = max(0, min(clusters, pool.free))
             own.free = now_free
             pool.free -= now_free
@@ -145,17 +148,22 @@ class DeviceSimulation:
             pool.capacity += own.capacity
             pool.free += own.free
             stream.pool = None
+            self.own.remove(own)
             pool.operations += own.operations
-            pool.busy_ns += own.busy_ns
             pool.unit_ns += own.unit_ns
             self.timeline.grant(pool)
 
+    def reset(self) -> None:
+        """Drops what is not done: it ends now, no sink hears of it, and nothing waits for it any more."""
+        with self.timeline.lock:
+            drop(self)
+
     def use(self) -> tuple[EngineUse, ...]:
-        """What each engine has done up to the time of the last event."""
+        """What each engine has done by now; clusters of a stream's own are engines by themselves."""
         now_ns = self.timeline.now_ns
         return tuple(
             EngineUse(e.name, e.operations, e.busy_ns + _open(e, now_ns), e.unit_ns)
-            for e in self.engines.values()
+            for e in (*self.engines.values(), *self.own)
         )
 
     def moved_bytes(self) -> dict[str, int]:

@@ -67,7 +67,6 @@ class Operation:
     """
 
     __slots__ = (
-        "_arrived",
         "_due_ns",
         "_engine",
         "_followers",
@@ -133,7 +132,6 @@ class Operation:
         self._units = 0
         self._missing = 0  # operations before it that are not done
         self._followers: list[Operation] | None = None
-        self._arrived = False  # nothing is missing
         self._due_ns = -1  # of its next event, which of the heap's entries is the valid one
         self._reservation: Reservation | None = None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-_NOISE = 1e-9  # relative: of sums of rates
+_MORE = 1 + 1e-9  # times as much is no more: sums of rates have noise
 
 
 class Resource:
@@ -22,7 +22,7 @@ class Resource:
     @property
     def short(self) -> bool:
         """Whether the users have to share."""
-        return self.load > self.capacity * (1 + _NOISE)
+        return self.load > self.capacity * _MORE
 
 
 class Flow:
@@ -59,32 +59,52 @@ class Flow:
 def fair_rates(flows: Sequence[Flow]) -> list[float]:
     """Which part of its full speed each flow gets.
 
-    All flows grow alike, counted in bytes/ns at the resource they need most of; one stops where it has all it
-    asks for, or where one of its resources has no more.
+    Only what is short slows anybody. All flows through it grow alike, counted in its bytes/ns, until one has
+    all it asks for or nothing is left. With several such resources a flow counts by the one it needs most of.
     """
-    tops = [max((rate for _, rate, _ in flow.needs), default=0.0) for flow in flows]
-    left: dict[Resource, float] = {r: r.capacity for flow in flows for r, _, _ in flow.needs}
     out = [1.0] * len(flows)
-    growing = [i for i, top in enumerate(tops) if top > 0]
+    users: dict[Resource, list[tuple[float, int]]] = {}
+    for i, flow in enumerate(flows):
+        for resource, rate, _ in flow.needs:
+            if resource.load > resource.capacity * _MORE:
+                users.setdefault(resource, []).append((rate, i))
+    if len(users) == 1:
+        for resource, asked in users.items():
+            left, count = resource.capacity, len(asked)
+            for rate, i in sorted(asked):
+                share = left / count
+                if rate > share:
+                    out[i] = share / rate
+                    left -= share
+                else:
+                    left -= rate
+                count -= 1
+    elif users:
+        _fill(users, out)
+    return out
+
+
+def _fill(users: dict[Resource, list[tuple[float, int]]], out: list[float]) -> None:
+    """Rates where several resources are short."""
+    most: dict[int, float] = {}
+    for asked in users.values():
+        for rate, i in asked:
+            most[i] = max(rate, most.get(i, 0.0))
+    left = {resource: resource.capacity for resource in users}
+    growing = set(most)
     level = 0.0
     while growing:
-        weights: dict[Resource, float] = {}
-        for i in growing:
-            for resource, rate, _ in flows[i].needs:
-                weights[resource] = weights.get(resource, 0.0) + rate / tops[i]
-        full = {resource: level + left[resource] / weight for resource, weight in weights.items()}
-        least = min(full.values())
-        new_level = min(least, *(tops[i] for i in growing))
+        # how fast each resource is used up as the level grows, and the level at which nothing is left of it
+        weights = {r: sum(rate / most[i] for rate, i in users[r] if i in growing) for r in users}
+        full = {r: level + left[r] / weight for r, weight in weights.items() if weight > 0}
+        new_level = min(*full.values(), *(most[i] for i in growing))
         for resource, weight in weights.items():
             left[resource] = max(0.0, left[resource] - weight * (new_level - level))
         level = new_level
-        still = []
-        for i in growing:
-            if tops[i] <= level:
-                continue  # has all it asks for: 1.0
-            if any(full[resource] <= level * (1 + _NOISE) for resource, _, _ in flows[i].needs):
-                out[i] = level / tops[i]
-            else:
-                still.append(i)
-        growing = still
-    return out
+        growing -= {i for i in growing if most[i] <= level}
+        for resource, at in full.items():
+            if at <= level * _MORE:
+                for _, i in users[resource]:
+                    if i in growing:
+                        out[i] = level / most[i]
+                        growing.remove(i)

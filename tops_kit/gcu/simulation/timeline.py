@@ -35,6 +35,7 @@ class Timeline:
         self._stale = _STALE
         self._ready: deque[Operation] = deque()
         self._calls: deque[Operation] = deque()  # whose on_start is to be called
+        self._open: dict[Operation, None] = {}  # nothing before them is missing but what `resolve` says
         self._freed: list[Engine] = []  # engines that may take the next operation
         self._bandwidth = Bandwidth()
         self._ended: list[Operation] = []  # final, and not yet given to the sink
@@ -86,7 +87,14 @@ class Timeline:
             if missing:
                 operation._missing = missing
                 return
-            if held or not duration_ns or engine is None or not self._begin_at_once(operation, engine):
+            if (
+                held
+                or not duration_ns
+                or engine is None
+                or self._ready  # a callback submits this: in its turn
+                or self._freed
+                or not self._begin_at_once(operation, engine)
+            ):
                 self._ready.append(operation)
                 self._settle()
 
@@ -134,7 +142,8 @@ class Timeline:
                 raise ValueError(f"{operation!r} has a duration already")
             operation.duration_ns = duration_ns
             operation.held = operation.kind == "host"
-            if operation._arrived:
+            if operation in self._open:
+                del self._open[operation]
                 self._queue(operation)
                 self._settle()
 
@@ -177,8 +186,6 @@ class Timeline:
             or operation.on_start is not None
             or operation.peer is not None
             or device.occupancy is not None
-            or self._ready  # a callback gives this one: in its turn
-            or self._freed
         ):
             return False
         now_ns = self.now_ns
@@ -187,7 +194,6 @@ class Timeline:
         engine.free -= units
         engine.operations += 1
         operation._units = units
-        operation._arrived = True
         operation.start_ns = now_ns
         duration_ns = operation.duration_ns
         assert duration_ns is not None
@@ -231,17 +237,31 @@ class Timeline:
             self._settle()
             return True
         # one end alone: what _settle does, only shorter
-        heappop(events)
         self._end(operation)
-        if self._ready or self._freed or self._bandwidth.changed or len(self._ended) > 1:
-            self._settle()
+        heappop(events)
+        ready = self._ready
+        while len(ready) == 1 and not self._freed and not self._bandwidth.changed:
+            follower = ready[0]
+            engine = follower._engine
+            if engine is not None:
+                if follower.duration_ns and self._begin_at_once(follower, engine):
+                    ready.popleft()
+                break
+            if follower.duration_ns != 0 or follower.kind == "host" or follower.on_start or follower.demand:
+                break
+            ready.popleft()  # a marker or a wait: over as soon as it is its turn
+            follower.start_ns = time_ns
+            self._end(follower)
+            self._ended.append(follower)
+        if ready or self._freed or self._bandwidth.changed or self._ended:
+            self._ended.append(operation)
+            self._settle()  # which sorts by sequence
         else:
-            self._ended.clear()
             sink = operation.stream.device.sink
-            if sink is not None:
-                sink(operation)
             if operation.on_done is not None:
-                operation.on_done(operation)
+                _hand_out(operation)
+            elif sink is not None:
+                sink(operation)
         return True
 
     def _settle(self) -> None:
@@ -255,6 +275,7 @@ class Timeline:
                         self._begin_reserved(operation)
                     else:
                         self._end(operation)
+                        self._ended.append(operation)
             while self._ready:
                 self._arrive(self._ready.popleft())
             if self._freed:
@@ -267,19 +288,24 @@ class Timeline:
                 continue
             if not self._calls:
                 break
-            self._call(self._calls.popleft())
+            try:
+                self._call(self._calls.popleft())
+            except BaseException:
+                self._settle()  # what else happens now happens
+                raise
         if self._ended:
             self._deliver()
 
     def _arrive(self, operation: Operation) -> None:
         """Nothing before it is missing."""
-        operation._arrived = True
         if operation.kind == "host":
             operation.start_ns = self.now_ns
         if operation.on_start is not None:
             self._calls.append(operation)
         elif operation.duration_ns is not None:
             self._queue(operation)
+        else:
+            self._open[operation] = None
 
     def _call(self, operation: Operation) -> None:
         """The host does its part: a host function, or what could not be run when it was submitted."""
@@ -292,9 +318,12 @@ class Timeline:
                 operation.duration_ns = 0  # or all behind it would wait for ever
             raise
         finally:
-            if operation.duration_ns is not None and operation.end_ns < 0:
-                operation.held = operation.kind == "host"
-                self._queue(operation)
+            if operation.end_ns < 0:
+                if operation.duration_ns is None:
+                    self._open[operation] = None
+                else:
+                    operation.held = operation.kind == "host"
+                    self._queue(operation)
 
     def _queue(self, operation: Operation) -> None:
         """It waits for its engine, or begins where it needs none."""
@@ -403,6 +432,7 @@ class Timeline:
         if due_ns <= now_ns and not operation.demand:
             operation._due_ns = now_ns
             self._end(operation)
+            self._ended.append(operation)
             return
         self._schedule(operation, due_ns)
 
@@ -461,7 +491,6 @@ class Timeline:
                 other._missing -= 1
                 if not other._missing:
                     self._ready.append(other)
-        self._ended.append(operation)
 
     def _release(self, engine: Engine, start_ns: int) -> None:
         """The other device's side of a copy ends."""
@@ -478,11 +507,21 @@ class Timeline:
             ended.sort(key=_final_order)
         while ended:
             operation = ended.pop(0)
-            sink = operation.stream.device.sink
-            if sink is not None:
-                sink(operation)
-            if operation.on_done is not None:
-                operation.on_done(operation)
+            try:
+                _hand_out(operation)
+            except BaseException:
+                self._deliver()
+                raise
+
+
+def _hand_out(operation: Operation) -> None:
+    sink = operation.stream.device.sink
+    try:
+        if sink is not None:
+            sink(operation)
+    finally:
+        if operation.on_done is not None:
+            operation.on_done(operation)
 
 
 def _another(events: list[tuple[int, int, Operation]], time_ns: int) -> bool:
