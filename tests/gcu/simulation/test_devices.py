@@ -50,6 +50,49 @@ def test_clusters_that_are_in_use_are_given_when_they_are_free() -> None:
     behind = device.kernel(device.stream(), 10, clusters=2)
     device.simulation.finish_all()
     assert spans(running, mine, behind) == [(0, 100), (100, 110), (100, 110)]
+    assert [
+        (use.engine, use.operations, use.busy_ns) for use in device.simulation.use() if use.operations
+    ] == [
+        ("clusters", 2, 110),
+        ("clusters", 1, 10),
+    ]
+
+
+def test_promised_clusters_come_when_all_promises_can_be_kept() -> None:
+    device = Device()
+    running = [device.kernel(device.stream(), ns) for ns in (100, 150)]
+    own = device.stream()
+    device.simulation.take_clusters(own, 1)
+    mine = device.kernel(own, 10)
+    device.simulation.advance(50)
+    with pytest.raises(ValueError, match="in use"):
+        device.simulation.give_back_clusters(own)
+    behind = device.kernel(device.stream(), 10, at=50)
+    assert device.simulation.finish_all() == 160
+    assert spans(*running, mine, behind) == [(0, 100), (0, 150), (100, 110), (150, 160)]
+    assert device.simulation.use()[0].busy_ns == 160
+
+
+def test_promised_clusters_may_be_given_back() -> None:
+    device = Device()
+    device.kernel(device.stream(), 100, clusters=2)
+    own = device.stream()
+    device.simulation.take_clusters(own, 1)
+    device.simulation.give_back_clusters(own)
+    both = device.kernel(own, 10, clusters=2)
+    device.simulation.finish_all()
+    assert spans(both) == [(100, 110)]
+
+
+def test_an_event_may_be_waited_for_before_it_is_recorded() -> None:
+    device = Device()
+    recorded = device.stream()
+    event = Operation("marker", recorded, submit_ns=500)
+    behind = device.kernel(device.stream(), 10, after=[event])
+    assert behind.held
+    assert device.simulation.finish_all() is None
+    device.simulation.submit(event)
+    assert device.simulation.finish_all() == 510
 
 
 @pytest.mark.parametrize("clusters", [0, 2, 3])

@@ -31,9 +31,9 @@ class Engine:
     def __init__(self, name: str, capacity: int) -> None:
         self.name = name
         self.capacity = capacity
-        self.free = capacity  # less than 0 where units that were in use have been given to a stream
+        self.free = capacity  # less than 0 where units that are in use have been promised to a stream
         self.waiting: list[tuple[int, int, Operation]] = []  # a heap: priority, readiness
-        self.owed: list[tuple[Engine, int]] = []  # units that others get as they become free
+        self.owed: list[Engine] = []  # who has no units before free is 0 again
         self.operations = 0  # begun
         self.busy_ns = 0  # with at least one unit in use, up to since_ns
         self.unit_ns = 0  # units x time, of operations that are done
@@ -57,7 +57,8 @@ class DeviceSimulation:
     whose streams wait for each other, share one `timeline`; so do all devices of a process by rights. Then
     `advance` and the like move all of them. `occupancy`: the device's engines as other processes use them.
 
-    Calls from several threads are safe; callbacks run with the timeline's lock held.
+    Calls from several threads are safe; callbacks run with the timeline's lock held. A host function that may
+    have to wait for another thread is better run elsewhere, and its end told by `resolve`.
     """
 
     def __init__(
@@ -125,12 +126,11 @@ class DeviceSimulation:
                 )
             stream.pool = own = Engine("clusters", clusters)
             self.own.append(own)
-            now_free = max(0, min(clusters, pool.free))
-            own.free = now_free
-            pool.free -= now_free
             pool.capacity -= clusters
-            if now_free < clusters:
-                pool.owed.append((own, clusters - now_free))
+            pool.free -= clusters
+            if pool.free < 0:
+                own.free = 0
+                pool.owed.append(own)
 
     def give_back_clusters(self, stream: StreamQueue) -> None:
         """Clusters of a stream's own are everybody's again; what waits for them waits for the device's.
@@ -141,12 +141,13 @@ class DeviceSimulation:
         if own is None:
             return
         with self.timeline.lock:
-            owed = sum(units for engine, units in pool.owed if engine is own)
-            if own.free + owed < own.capacity or own.waiting:
+            promised = own in pool.owed
+            if own.waiting or (own.free < own.capacity and not promised):
                 raise ValueError("the stream's clusters are in use: synchronise it first")
-            pool.owed = [entry for entry in pool.owed if entry[0] is not own]
+            if promised:
+                pool.owed.remove(own)
             pool.capacity += own.capacity
-            pool.free += own.free
+            pool.free += own.capacity
             stream.pool = None
             self.own.remove(own)
             pool.operations += own.operations
@@ -161,15 +162,13 @@ class DeviceSimulation:
     def use(self) -> tuple[EngineUse, ...]:
         """What each engine has done by now; clusters of a stream's own are engines by themselves."""
         now_ns = self.timeline.now_ns
-        return tuple(
-            EngineUse(e.name, e.operations, e.busy_ns + _open(e, now_ns), e.unit_ns)
-            for e in (*self.engines.values(), *self.own)
-        )
+        out = []
+        for engine in (*self.engines.values(), *self.own):
+            idle = engine.free >= engine.capacity or engine in self.clusters.owed
+            busy_ns = engine.busy_ns + (0 if idle else now_ns - engine.since_ns)
+            out.append(EngineUse(engine.name, engine.operations, busy_ns, engine.unit_ns))
+        return tuple(out)
 
     def moved_bytes(self) -> dict[str, int]:
         """Bytes that done operations moved, by resource."""
         return {name: resource.moved_bytes for name, resource in self.resources.items()}
-
-
-def _open(engine: Engine, now_ns: int) -> int:
-    return now_ns - engine.since_ns if engine.free < engine.capacity else 0

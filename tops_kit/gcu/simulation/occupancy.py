@@ -36,7 +36,7 @@ class Occupancy(Protocol):
 
 
 class LocalOccupancy:
-    """The calendar within one process: for several simulations of one device, and for tests."""
+    """The calendar within one process: for several simulations of one device that one thread moves."""
 
     KEPT = 4096  # reservations an engine remembers
 

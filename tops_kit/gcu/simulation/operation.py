@@ -59,8 +59,9 @@ class Operation:
     `duration_ns` is what it takes alone; None where that is known only later: when all it waits for is done,
     `on_start(operation)` is called and may set it (and `demand`); else `resolve` of the simulation does.
     `clusters`: how many a kernel needs. `demand`: bytes moved by resource ("l3", "pcie_up", "pcie_down",
-    "link"). `after`: operations it waits for besides the one before it on its stream. `on_done(operation)` is
-    called when it is final, after the sink. `tag`: whatever the maker wants back.
+    "link"). `after`: operations it waits for besides the one before it on its stream; one of them may be
+    submitted later. `on_done(operation)` is called when it is final, after the sink. `tag`: whatever the
+    maker wants back.
 
     The simulation sets `start_ns`, `end_ns` (both -1 before), `contention_ns` (by how much sharing stretched
     it) and `sequence` (order of submission).

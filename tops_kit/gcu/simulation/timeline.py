@@ -76,7 +76,7 @@ class Timeline:
                 for other in operation.after:
                     if other.end_ns < 0:
                         missing += 1
-                        held |= other.held
+                        held |= other.held or not other.sequence
                         if other._followers is None:
                             other._followers = [operation]
                         else:
@@ -134,13 +134,14 @@ class Timeline:
         """Says at `now_ns` how long an operation takes that was submitted without a duration.
 
         For a host function: how long it took since its start. For an event of another process: 0, so that it
-        ends now. Raises ValueError where it is known already.
+        ends now. `on_start` is not called any more. Raises ValueError where it is known already.
         """
         self.advance(now_ns)
         with self.lock:
             if operation.duration_ns is not None:
                 raise ValueError(f"{operation!r} has a duration already")
             operation.duration_ns = duration_ns
+            operation.on_start = None
             operation.held = operation.kind == "host"
             if operation in self._open:
                 del self._open[operation]
@@ -342,8 +343,11 @@ class Timeline:
     def _grant_all(self) -> None:
         freed, self._freed = self._freed, []
         for engine in freed:
-            while engine.owed and engine.free > 0:
-                self._pay(engine)
+            if engine.owed and engine.free >= 0:
+                for other_engine in engine.owed:
+                    other_engine.free = other_engine.capacity
+                self._freed += engine.owed
+                engine.owed = []
             while engine.waiting:
                 operation = engine.waiting[0][2]
                 units = self._units(operation, engine)
@@ -362,17 +366,6 @@ class Timeline:
                 self._take(engine, units)
                 operation._units = units
                 self._reserve(operation)
-
-    def _pay(self, engine: Engine) -> None:
-        """A stream gets units that it was promised."""
-        other, units = engine.owed.pop(0)
-        paid = min(units, engine.free)
-        if paid < units:
-            engine.owed.insert(0, (other, units - paid))
-        engine.free -= paid
-        other.free += paid
-        if other.waiting:
-            self._freed.append(other)
 
     def _reserve(self, operation: Operation) -> None:
         """It has its engine, as far as this process goes: now, or when other processes leave it."""
@@ -399,7 +392,7 @@ class Timeline:
             return 1
         limit = operation.stream.limit
         units = min(operation.clusters, engine.capacity)
-        return units if limit is None else min(units, limit)
+        return max(1, units if limit is None else min(units, limit))
 
     def _take(self, engine: Engine, units: int) -> None:
         if engine.free == engine.capacity:
