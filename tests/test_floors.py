@@ -13,7 +13,7 @@ import pytest
 @pytest.mark.smoke
 def test_imports_point_down(repo_root: Path) -> None:
     pytest.importorskip("importlinter", reason="import-linter is not installed: pip install 'tops-kit[test]'")
-    paths = os.pathsep.join(str(repo_root / part) for part in ("tx", ".", "prof"))
+    paths = os.pathsep.join(str(repo_root / part) for part in ("tx", ".", "pti", "prof"))
     outcome = subprocess.run(
         [sys.executable, "-c", "from importlinter.cli import lint_imports_command as c; c()", "--no-cache"],
         cwd=repo_root,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tops_kit.runtime import activity as acts
@@ -248,6 +248,7 @@ def test_a_fork_child_has_its_own_thread_id(hooks: Hooks) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.sampled_from(["enable", "disable", "domain", "nothing", "call"]), max_size=20))
 def test_what_is_enabled_is_what_is_told(steps: list[str]) -> None:
     hooks = Hooks()

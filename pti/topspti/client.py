@@ -1,0 +1,165 @@
+"""A tool that takes activity records: its kinds, its buffers, its period."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tops_kit.runtime.activity import Activity, KernelActivity
+from tops_kit.runtime.hooks import HOOKS, Hooks, Sink
+from topspti.buffers import Buffers, Complete, Request
+from topspti.errors import PtiError
+from topspti.kinds import HOOK_KINDS, ActivityKind
+from topspti.layouts import NEWEST
+from topspti.metrics import METRICS, metric_values
+from topspti.packing import PACKERS
+from topspti.sampling import pc_samples
+from topspti.strings import STRINGS
+
+_COUNTERS = frozenset({ActivityKind.KERNEL_METRIC, ActivityKind.KERNEL_LINE, ActivityKind.PC_SAMPLING})
+_KIND_OF = {
+    bit: kind for kind, bit in HOOK_KINDS.items() if kind not in _COUNTERS
+}  # what comes of each of the runtime's activities
+
+
+class ActivityClient:
+    """One of possibly several tools in a process, each with its own kinds and buffers.
+
+    `request()` gives a buffer (a bytearray; None: no memory); `complete(buffer, valid_bytes, dropped)`
+    gets it back with records in its first valid_bytes; `dropped` records were lost since the last one.
+    """
+
+    def __init__(self, request: Request, complete: Complete, hooks: Hooks = HOOKS) -> None:
+        self._hooks = hooks
+        self._buffers = Buffers(request, complete)
+        self._kinds: frozenset[ActivityKind] = frozenset()
+        self._filter: Callable[[str], bool] | None = None
+        self._metrics: tuple[str, ...] = tuple(METRICS)
+        self._sample_cycles = 1024
+        self._period_s: float | None = None
+        self._flushed_s = time.monotonic()
+        self._sink: Sink | None = hooks.add_sink(self._take, 0)
+
+    def enable(self, kind: ActivityKind | int) -> None:
+        """Records of a kind from now on. Raises PtiError: there is no such kind, or the client is closed."""
+        self._set(self._kinds | {known(kind)})
+
+    def disable(self, kind: ActivityKind | int) -> None:
+        """No more records of a kind."""
+        self._set(self._kinds - {known(kind)})
+
+    @property
+    def kinds(self) -> frozenset[ActivityKind]:
+        """What is enabled."""
+        return self._kinds
+
+    def filter_kernels(self, wanted: Callable[[str], bool] | None) -> None:
+        """Records of those kernels only for whose full name `wanted` is true; None: of all."""
+        self._filter = wanted
+
+    def choose_metrics(self, names: Iterable[str]) -> None:
+        """Which counters KERNEL_METRIC has. Raises PtiError: there is none of that name."""
+        chosen = tuple(names)
+        for name in chosen:
+            if name not in METRICS:
+                raise PtiError(f"no metric {name!r}: topspti.METRICS has them all")
+        self._metrics = chosen
+
+    def sample_every(self, cycles: int) -> None:
+        """The period of PC_SAMPLING, in cycles of a SIP (1024 at first). Raises PtiError: not positive."""
+        if cycles <= 0 or cycles >= 1 << 32:
+            raise PtiError(f"a sampling period is a positive number of cycles, not {cycles}")
+        self._sample_cycles = cycles
+
+    def flush_all(self, forced: bool = False) -> None:
+        """Hand over what there is, with what devices have finished by now; `forced`: an empty buffer, too."""
+        self._hooks.untraced(self._flush, forced)
+
+    def flush_period(self, period_ms: float | None) -> None:
+        """Hand over at least every so often (wall time) while records come; None or 0: only full buffers.
+
+        There is no thread of ours in the program: the next record after the period hands over.
+        """
+        self._period_s = period_ms / 1000 if period_ms else None
+
+    def num_dropped_records(self) -> int:
+        """How many records found no place since this was asked last."""
+        return self._buffers.num_dropped()
+
+    def close(self) -> None:
+        """Hand over what there is, and take no more. Harmless when it is closed."""
+        if self._sink is not None:
+            self.flush_all(forced=True)
+            self._sink.close()
+            self._sink = None
+
+    def __enter__(self) -> ActivityClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _set(self, kinds: frozenset[ActivityKind]) -> None:
+        if self._sink is None:
+            raise PtiError("this client is closed: register callbacks again")
+        self._kinds = kinds
+        mask = 0
+        for kind in kinds:
+            mask |= HOOK_KINDS[kind]
+        self._sink.set_kinds(mask)
+
+    def _flush(self, forced: bool) -> None:
+        if self._hooks.poll is not None:
+            self._hooks.poll()
+        self._flushed_s = time.monotonic()
+        self._buffers.flush(forced)
+
+    def _take(self, bit: int, activity: Activity) -> None:
+        self._hooks.untraced(self._store, bit, activity)
+
+    def _store(self, bit: int, activity: Activity) -> None:
+        kinds = self._kinds
+        kind = _KIND_OF.get(bit)
+        if isinstance(activity, KernelActivity):
+            if self._filter is not None and not self._filter(activity.full_name):
+                return
+            if kinds & _COUNTERS:
+                self._store_counters(activity, kinds)
+        if kind in kinds:
+            self._buffers.add(NEWEST[kind], PACKERS[kind](activity))
+        if self._period_s is not None and time.monotonic() - self._flushed_s >= self._period_s:
+            self._flushed_s = time.monotonic()
+            self._buffers.flush(False)
+
+    def _store_counters(self, activity: KernelActivity, kinds: frozenset[ActivityKind]) -> None:
+        timing = activity.timing
+        if timing is None:
+            return
+        add, intern, grid_id = self._buffers.add, STRINGS.intern, activity.grid_id
+        if ActivityKind.KERNEL_METRIC in kinds:
+            for name, value in metric_values(timing, self._metrics).items():
+                add(NEWEST[ActivityKind.KERNEL_METRIC], (grid_id, intern(name), value))
+        if ActivityKind.KERNEL_LINE in kinds:
+            for line in timing.lines:
+                values: tuple[Any, ...] = (
+                    grid_id, intern(line.place.path), line.place.line, line.issued, line.scalar_cycles,
+                    sum(line.stalls.values()), line.blamed, line.unit_cycles, line.bytes,
+                )  # fmt: skip
+                add(NEWEST[ActivityKind.KERNEL_LINE], values)
+        if ActivityKind.PC_SAMPLING in kinds:
+            period = self._sample_cycles
+            for s in pc_samples(timing, period):
+                values = (grid_id, intern(s.path), s.line, intern(s.reason), s.samples, period)
+                add(NEWEST[ActivityKind.PC_SAMPLING], values)
+
+
+def known(kind: ActivityKind | int) -> ActivityKind:
+    """A kind by its number. Raises PtiError: there is none, or no activity of it."""
+    try:
+        out = ActivityKind(kind)
+    except ValueError:
+        raise PtiError(f"no activity kind {kind}: topspti.ActivityKind has them all") from None
+    if out not in HOOK_KINDS:
+        raise PtiError(f"{out.name}: no activity of this kind is recorded")
+    return out

@@ -1,0 +1,120 @@
+"""Packed records: little-endian, without padding: kind, version, size of the record, then its fields.
+
+    struct header { uint8_t kind; uint8_t version; uint16_t size_bytes; };
+
+A reader skips what it does not know by size_bytes. Names are numbers of the process's strings.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any, Final
+
+from topspti import records
+from topspti.errors import PtiError
+from topspti.kinds import ActivityKind
+from topspti.records import Record
+from topspti.strings import STRINGS
+
+HEADER: Final = struct.Struct("<BBH")
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """One version of a kind's record: its fields, which of them are strings, and its packed form."""
+
+    kind: ActivityKind
+    version: int
+    record: type[Record]
+    fields: tuple[str, ...]
+    strings: tuple[int, ...]
+    form: struct.Struct
+
+    @property
+    def size_bytes(self) -> int:
+        """With its header."""
+        return self.form.size
+
+    def pack_into(self, buffer: Any, offset: int, values: tuple[Any, ...]) -> None:
+        """Store a record's values, strings as their numbers, at an offset."""
+        self.form.pack_into(buffer, offset, self.kind, self.version, self.form.size, *values)
+
+    def read(self, buffer: Any, offset: int, end_offset: int) -> Record:
+        """The record at an offset."""
+        values = list(self.form.unpack_from(buffer, offset)[3:])
+        for k in self.strings:
+            values[k] = STRINGS.text(values[k])
+        named = dict(zip(self.fields, values, strict=True))
+        return self.record(kind=self.kind, version=self.version, end_offset=end_offset, **named)
+
+
+def _versions(record: type[Record], kind: ActivityKind) -> tuple[Layout, ...]:
+    out = []
+    fields: list[tuple[str, str]] = []
+    for version, added in enumerate(record.LAYOUTS, 1):
+        fields += [(name, code) for name, _, code in (item.partition(":") for item in added.split())]
+        form = "".join("I" if code == "s" else code for _, code in fields)
+        strings = tuple(k for k, (_, code) in enumerate(fields) if code == "s")
+        names = tuple(name for name, _ in fields)
+        out.append(Layout(kind, version, record, names, strings, struct.Struct(f"<BBH{form}")))
+    return tuple(out)
+
+
+RECORDS: Final = {
+    ActivityKind.DRIVER: records.ApiRecord,
+    **{
+        record.KIND: record
+        for record in (
+            records.KernelRecord,
+            records.MemcpyRecord,
+            records.MemsetRecord,
+            records.ApiRecord,
+            records.SynchronizationRecord,
+            records.OverheadRecord,
+            records.ExternalCorrelationRecord,
+            records.GcuEventRecord,
+            records.GraphRecord,
+            records.MemoryRecord,
+            records.HostFunctionRecord,
+            records.DeviceRecord,
+            records.StreamRaceRecord,
+            records.KernelMetricRecord,
+            records.KernelLineRecord,
+            records.PcSamplingRecord,
+        )
+    },
+}
+LAYOUTS: Final = {kind: _versions(record, kind) for kind, record in RECORDS.items()}
+NEWEST: Final = {kind: layouts[-1] for kind, layouts in LAYOUTS.items()}
+
+
+def read_record(buffer: Any, offset: int, valid_bytes: int) -> Record | None:
+    """The record at an offset of a buffer; None at the end of what is valid.
+
+    A kind of a later version comes as a bare Record, a longer version as the newest that is known. Raises
+    PtiError: there is no whole record, so this is no buffer of ours, or another's size.
+    """
+    if offset >= valid_bytes:
+        return None
+    if offset + HEADER.size > min(valid_bytes, len(buffer)):
+        raise PtiError(_broken(offset, valid_bytes))
+    kind, version, size = HEADER.unpack_from(buffer, offset)
+    end = offset + size
+    if size < HEADER.size or end > min(valid_bytes, len(buffer)):
+        raise PtiError(_broken(offset, valid_bytes))
+    layouts = LAYOUTS.get(kind)
+    if layouts is None:
+        return Record(version=version, end_offset=end)
+    layout = layouts[min(version, len(layouts)) - 1] if version else None
+    if layout is None or layout.size_bytes > size:
+        raise PtiError(_broken(offset, valid_bytes))
+    out: Record = layout.read(buffer, offset, end)
+    return out
+
+
+def _broken(offset: int, valid_bytes: int) -> str:
+    return (
+        f"no activity record at byte {offset} of {valid_bytes}: give the buffer as it came to `complete`, "
+        "with the valid size that came with it"
+    )
