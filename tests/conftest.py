@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_device_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Tests use devices of their own, not those of programs that run on this machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TOPS_STATE_DIR", str(tmp_path_factory.mktemp("devices")))
+        for name in ("TOPS_DEVICES", "TOPS_VISIBLE_DEVICES"):
+            patch.delenv(name, raising=False)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -45,6 +45,9 @@ def test_blocks_are_memory(machine: Devices) -> None:
     assert memory.find(block.address + 1000) is None
     assert memory.find(block.address - 1) is None
     assert machine.find(block.address + 5) == (machine[0], block)
+    assert memory.owns(block.address + 5000)
+    assert not memory.owns(1234)
+    assert not machine[1].memory.owns(block.address)
     assert memory.info() == ((48 << 30) - 1000, 48 << 30)
     assert memory.free(block.address) == block
     assert memory.info() == (48 << 30, 48 << 30)

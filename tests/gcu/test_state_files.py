@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tops_kit.gcu.state import Device, StateError, devices, place
+from tops_kit.gcu.state import Device, StateError, devices, place, shared
 from tops_kit.gcu.state import layout as at
 
 
@@ -175,3 +175,35 @@ def test_a_folder_that_belongs_to_another_user(tmp_path: Path, monkeypatch: pyte
     folder.mkdir()
     os.chown(folder, 12345, 12345)
     assert place.find_place({}).why_not.startswith(f"{folder} belongs to another user")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="flock")
+def test_a_lock_that_is_never_given_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import fcntl
+
+    path = _write_once(tmp_path)
+    monkeypatch.setattr(shared, "_WAIT_S", 0.01)
+    monkeypatch.setattr(shared, "_READ_WAIT_S", 0.01)
+    with path.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        device = _device(tmp_path)
+        assert device.card.snapshot().used_bytes == 0
+        assert device.note.endswith("is locked by a process that stands still: read without the lock")
+        with pytest.raises(
+            StateError, match=r"is locked for 0 s by a process that stands still: continue or end"
+        ):
+            device.claim()
+    device.claim()
+    device.close()
+
+
+def test_a_file_that_is_overwritten_while_in_use(tmp_path: Path) -> None:
+    device = _device(tmp_path)
+    device.memory.allocate(1000)
+    with device.card.state.path.open("r+b") as file:
+        file.write(b"nonsense" * 60_000)
+    device.memory.allocate(1)
+    assert device.memory.used_bytes == 1001
+    assert "is not a device state: the device's state was rebuilt" in device.note
+    device.close()
+    assert _device(tmp_path).memory.info()[0] == 48 << 30

@@ -237,7 +237,9 @@ def test_reset(machine: Devices, start: Start) -> None:
     other = start(
         "block = device.memory.allocate(1000)\n"
         "tell('has')\n"
-        "for use in (lambda: device.memory.allocate(1), lambda: device.usage.note(0, 1, 1)):\n"
+        "device.usage.note(0, 1, 1)\n"
+        "print(device.lost)\n"
+        "for use in (lambda: device.memory.allocate(1), lambda: device.sips.reserve(1, 1)):\n"
         "    try:\n"
         "        use()\n"
         "    except Exception as error:\n"
@@ -253,7 +255,8 @@ def test_reset(machine: Devices, start: Start) -> None:
     assert card.reset(force=True) == 1
     assert machine[0].memory.info()[0] == 48 << 30
     lost = "DeviceLostError device 0 (S60) was reset while this process used it: what it had there is gone"
-    assert _go_on(other) == lost
+    assert _go_on(other) == "True"
+    assert _heard(other) == lost
     assert _heard(other) == lost
     assert _heard(other) == "7 7"
     assert card.snapshot().resets == 1

@@ -14,11 +14,14 @@ import sys
 import weakref
 from bisect import bisect_right, insort
 from collections import deque
+from functools import cache
 
 from tops_kit.errors import UserError
 
 ALIGNMENT = 256
-_PAGE = 65_536  # a multiple of every system's page
+PAGE_SHIFT = 16
+_PAGE = 1 << PAGE_SHIFT  # a multiple of every system's page
+PAGE_MASK = _PAGE - 1
 _SMALL = 16_384  # blocks up to here share pages
 _ARENA_BYTES = 1 << 38
 _LEAST_ARENA_BYTES = 1 << 26
@@ -30,7 +33,11 @@ _FIXED_NOREPLACE = 0x100000  # kernels before 4.17 take it for a hint
 _ATTEMPTS = 8
 
 
-class HostMemoryError(UserError):
+class DeviceMemoryError(UserError):
+    """Something is wrong with a use of device memory."""
+
+
+class HostMemoryError(DeviceMemoryError):
     """The host has no room for the device's memory, although the device has."""
 
 
@@ -43,8 +50,8 @@ class AddressSpace:
         self._arenas: list[tuple[int, int, memoryview]] = []  # begin, end, bytes; by begin
         self._next = self._end = 0  # of the arena that is used up from its beginning
         self._slab: dict[int, tuple[int, int]] = {}  # class -> next place, end
-        self._slab_class: dict[int, int] = {}  # page -> size of its blocks
-        self._large: list[int] = []  # beginnings of the blocks that are no small ones
+        self.slab_class: dict[int, int] = {}  # page -> size of its blocks
+        self.large: list[int] = []  # beginnings of the blocks that are no small ones, in order
         self._class_of: dict[int, int] = {}  # of each of those
         self._waiting: dict[int, deque[int]] = {}
 
@@ -57,15 +64,15 @@ class AddressSpace:
         if size > _SMALL:
             address = self._cut(size)
             self._class_of[address] = size
-            if self._large and address < self._large[-1]:
-                insort(self._large, address)
+            if self.large and address < self.large[-1]:
+                insort(self.large, address)
             else:
-                self._large.append(address)
+                self.large.append(address)
             return address
         place, end = self._slab.get(size, (0, 0))
         if place + size > end:
             place = self._cut(_PAGE)
-            self._slab_class[place // _PAGE] = size
+            self.slab_class[place // _PAGE] = size
             end = place + _PAGE
         self._slab[size] = (place + size, end)
         return place
@@ -79,14 +86,18 @@ class AddressSpace:
 
     def begin_of(self, address: int) -> int:
         """Where the block around an address begins, in use or not; -1 for an address of no block."""
-        size = self._slab_class.get(address // _PAGE)
+        size = self.slab_class.get(address // _PAGE)
         if size is not None:
             return address - (address % _PAGE) % size
-        index = bisect_right(self._large, address) - 1
+        index = bisect_right(self.large, address) - 1
         if index < 0:
             return -1
-        begin = self._large[index]
+        begin = self.large[index]
         return begin if address < begin + self._class_of[begin] else -1
+
+    def owns(self, address: int) -> bool:
+        """Whether an address is one of this device, in use or not."""
+        return any(begin <= address < end for begin, end, _ in self._arenas)
 
     def view(self, address: int, size_bytes: int) -> memoryview:
         """The bytes there. The memory stays mapped as long as any view is in use."""
@@ -138,15 +149,29 @@ def _up(number: int, step: int) -> int:
 
 if sys.platform == "linux":
 
+    class _System:
+        """The system's calls for memory, with their types."""
+
+        def __init__(self) -> None:
+            library = ctypes.CDLL(None, use_errno=True)
+            self.mmap = library.mmap
+            self.mmap.restype = ctypes.c_void_p
+            self.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *(ctypes.c_int,) * 3, ctypes.c_long)
+            self.munmap = library.munmap
+            self.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+            self.madvise = library.madvise
+            self.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+
+    @cache
+    def _system() -> _System:
+        return _System()
+
     def _reserve(hint: int, size: int) -> tuple[int, memoryview]:
         """Addresses for so many bytes, at the hint when that is free: the same ones in every run."""
-        call = _libc().mmap
-        call.restype = ctypes.c_void_p
-        call.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *(ctypes.c_int,) * 3, ctypes.c_long)
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE
         places = [(hint + size * attempt, flags | _FIXED_NOREPLACE) for attempt in range(_ATTEMPTS)]
         for place, flag in (*places, (hint, flags)):
-            address = call(place, size, mmap.PROT_READ | mmap.PROT_WRITE, flag, -1, 0)
+            address = _system().mmap(place, size, mmap.PROT_READ | mmap.PROT_WRITE, flag, -1, 0)
             if address is not None and address != ctypes.c_void_p(-1).value:
                 break
             if ctypes.get_errno() == errno.ENOMEM:
@@ -154,21 +179,11 @@ if sys.platform == "linux":
         else:
             raise OSError(ctypes.get_errno(), "mmap failed")
         whole = (ctypes.c_ubyte * size).from_address(address)
-        weakref.finalize(whole, _unmap, address, size).atexit = False
+        weakref.finalize(whole, _system().munmap, address, size).atexit = False
         return address, memoryview(whole).cast("B")
 
-    def _unmap(address: int, size: int) -> None:
-        call = _libc().munmap
-        call.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
-        call(address, size)
-
     def _discard(address: int, size: int) -> None:
-        call = _libc().madvise
-        call.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-        call(address, size, _MADV_DONTNEED)
-
-    def _libc() -> ctypes.CDLL:
-        return ctypes.CDLL(None, use_errno=True)
+        _system().madvise(address, size, _MADV_DONTNEED)
 
 else:
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
+from bisect import bisect_right
 from typing import NamedTuple
 
-from tops_kit.errors import UserError
-from tops_kit.gcu.address_space import AddressSpace
+from tops_kit.gcu.address_space import PAGE_MASK, PAGE_SHIFT, AddressSpace, DeviceMemoryError, HostMemoryError
 from tops_kit.gcu.state import claims
 from tops_kit.gcu.state import layout as at
 from tops_kit.gcu.state.claims import Claim, Holder
@@ -20,10 +20,6 @@ class Allocation(NamedTuple):
     size_bytes: int
     serial: int
     note: str
-
-
-class DeviceMemoryError(UserError):
-    """Something is wrong with a use of device memory."""
 
 
 class OutOfDeviceMemory(DeviceMemoryError):  # noqa: N818 - the name that the vendor's error has
@@ -124,12 +120,25 @@ class DeviceMemory:
 
     def find(self, address: int) -> Allocation | None:
         """The block in use that an address lies in; None where there is none."""
-        block = self._blocks.get(address)
-        if block is None:
-            block = self._blocks.get(self._space.begin_of(address))
-            if block is not None and address >= block.address + block.size_bytes:
-                return None
+        blocks = self._blocks
+        block = blocks.get(address)
+        if block is not None:
+            return block
+        # as AddressSpace.begin_of, which would take half of the time
+        space = self._space
+        small = space.slab_class.get(address >> PAGE_SHIFT)
+        if small is not None:
+            block = blocks.get(address - (address & PAGE_MASK) % small)
+        else:
+            index = bisect_right(space.large, address)
+            block = blocks.get(space.large[index - 1]) if index else None
+        if block is None or address >= block[0] + block[1]:
+            return None
         return block
+
+    def owns(self, address: int) -> bool:
+        """Whether an address is one of this device, in use or not; else the host's, or another's."""
+        return self._space.owns(address)
 
     def resolve(self, address: int, size_bytes: int) -> Allocation:
         """The block that so many bytes at an address lie in. Raises UnknownAddress, FreedAddress."""
@@ -280,6 +289,7 @@ __all__ = [
     "DeviceMemoryError",
     "FreedAddress",
     "Holder",
+    "HostMemoryError",
     "OutOfDeviceMemory",
     "UnknownAddress",
 ]

@@ -52,6 +52,16 @@ class Claim:
         """Whether this process has a slot."""
         return self.slot != 0 and self.pid == os.getpid()
 
+    @property
+    def lost(self) -> bool:
+        """Whether the slot is gone: the device was reset, or the file rebuilt."""
+        return self.held and self.state.words[self.slot] != self.serial
+
+    @property
+    def reset_since(self) -> bool:
+        """Whether the device was reset since the claim."""
+        return bool(self.state.words[at.H_RESETS] != self._resets)
+
     def take(self) -> None:
         """Claim a slot where there is none yet. Raises DeviceLostError and StateError."""
         if not self.held:
@@ -173,7 +183,10 @@ def _release(state: SharedState, slot: int, serial: int, pid: int) -> None:
         if state.words[slot] == serial:
             clear(state, slot)
 
-    state.locked(give_back)
+    try:
+        state.locked(give_back)
+    except StateError:
+        pass  # whoever looks next takes it back, as from one that was killed
 
 
 def _write_text(words: Words, first: int, text: str) -> None:

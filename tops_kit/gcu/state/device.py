@@ -82,6 +82,18 @@ class Device:
         """What this process tells about its use of it."""
         return Usage(self._claim, self.spec.sips)
 
+    def claim(self) -> None:
+        """Enter this process as a user of the device, as the first use would.
+
+        Raises DeviceLostError, StateError.
+        """
+        self._claim.take()
+
+    @property
+    def lost(self) -> bool:
+        """Whether the device was reset while this process used it: `reset` makes it usable again."""
+        return self._claim.lost and self._claim.reset_since
+
     def reset(self, *, note: str = "the device's reset") -> None:
         """Give back all that this process has of it; it can be used again, also one that was lost.
 

@@ -12,11 +12,6 @@ if sys.platform == "win32":
     _FAR = 1 << 30  # a byte that nobody reads: Windows' locks keep readers out
     _BUSY = (errno.EACCES, errno.EDEADLOCK)
 
-    def lock(descriptor: int) -> None:
-        """Wait for the lock. Only one open of the file has it."""
-        while not try_lock(descriptor):
-            time.sleep(0.001)
-
     def try_lock(descriptor: int) -> bool:
         """Take the lock when it is free; whether it was."""
         import os
@@ -44,10 +39,6 @@ if sys.platform == "win32":
 else:
     from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
 
-    def lock(descriptor: int) -> None:
-        """Wait for the lock. Only one open of the file has it."""
-        flock(descriptor, LOCK_EX)
-
     def try_lock(descriptor: int) -> bool:
         """Take the lock when it is free; whether it was."""
         try:
@@ -65,9 +56,13 @@ else:
 
 def lock_within(descriptor: int, seconds: float) -> bool:
     """Take the lock, or give up after so long; whether it was taken."""
+    if try_lock(descriptor):
+        return True
     until = time.monotonic() + seconds
+    pause_s = 0.0  # others hold it for microseconds
     while not try_lock(descriptor):
         if time.monotonic() >= until:
             return False
-        time.sleep(0.002)
+        time.sleep(pause_s)
+        pause_s = min(pause_s + 0.00002, 0.002)
     return True

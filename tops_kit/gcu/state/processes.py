@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,16 +21,18 @@ class Identity(NamedTuple):
 
 def own_identity() -> Identity:
     """This process."""
-    pid = os.getpid()
-    return Identity(pid, _started(pid) or 0, _namespace())
+    return _identity(os.getpid())
 
 
 def alive(who: Identity) -> bool:
     """Whether the process still runs. A zombie does not; one of another container can't be asked: it does."""
     if not 0 < who.pid < 1 << 31:
         return False
-    if who.namespace != _namespace():
+    own = own_identity()
+    if who.namespace != own.namespace:
         return True
+    if who.pid == own.pid:
+        return who.start == own.start
     if sys.platform == "linux":
         started = _started(who.pid)
         if started is not None:
@@ -54,6 +56,12 @@ def boot() -> int:
     except OSError:
         return 0
     return int(text.strip().replace("-", "")[:15], 16)
+
+
+@lru_cache(2)
+def _identity(pid: int) -> Identity:
+    """This process's; by its pid, as a forked child is another."""
+    return Identity(pid, _started(pid) or 0, _namespace())
 
 
 def _started(pid: int) -> int | None:

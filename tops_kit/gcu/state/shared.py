@@ -27,6 +27,7 @@ Words = (
 )
 
 _READ_WAIT_S = 1.0
+_WAIT_S = 30.0  # others hold the lock for microseconds: a process that has it so long stands still
 _POWER_MODES = 2
 
 
@@ -123,8 +124,7 @@ class SharedState:
         with self._mutex:
             words = self.words
             try:
-                if self._descriptor >= 0:
-                    lock.lock(self._descriptor)
+                self._lock()
                 if words[at.H_MAGIC] != at.MAGIC:  # somebody wrote into it while it was in use
                     self.note = f"{self.path} {self._wrong(words, self.layout.size_bytes)}: {_REBUILT}"
                     self._fresh()
@@ -166,7 +166,7 @@ class SharedState:
         self._descriptor = os.open(self.path, flags, 0o600)
         self._pid = os.getpid()
         size_bytes = self.layout.size_bytes
-        lock.lock(self._descriptor)
+        self._lock()
         try:
             found = os.fstat(self._descriptor).st_size
             if found < size_bytes:
@@ -249,6 +249,13 @@ class SharedState:
                 raise _line(self.path, error) from None
             os.close(inherited)
         self._pid = os.getpid()
+
+    def _lock(self) -> None:
+        if self._descriptor >= 0 and not lock.lock_within(self._descriptor, _WAIT_S):
+            raise StateError(
+                f"{self.path} is locked for {_WAIT_S:.0f} s by a process that stands still: continue or "
+                "end it (lslocks names it)"
+            )
 
     def _close_descriptor(self) -> None:
         if self._descriptor >= 0:

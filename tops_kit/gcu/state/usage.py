@@ -15,7 +15,11 @@ _HEAT_STEP_NS = 16_000_000  # the heat is not told more often
 
 
 class Usage:
-    """What one process does on a device, as others can see it. Notes need no lock between processes."""
+    """What one process does on a device, as others can see it. Notes need no lock between processes.
+
+    The first one claims the device (StateError where that can't be). On a device that was lost nothing is
+    noted.
+    """
 
     def __init__(self, claim: Claim, sips: int) -> None:
         self._claim = claim
@@ -29,6 +33,8 @@ class Usage:
         slot, words = claim.slot, claim.state.words
         if not slot or words[slot] != claim.serial or claim.pid != os.getpid():
             slot, words = self._take()
+            if not slot:
+                return
         with self._mutex:
             busy = (end_ns - start_ns) * sips_busy
             active = end_ns - max(start_ns, words[slot + at.S_ENDED])
@@ -57,6 +63,8 @@ class Usage:
     def note_pcie(self, start_ns: int, end_ns: int, *, up_bytes: int = 0, down_bytes: int = 0) -> None:
         """A transfer from start to end (session ns): up is device to host, down is host to device."""
         slot, words = self._take()
+        if not slot:
+            return
         with self._mutex:
             words[slot + at.S_UP] += up_bytes
             words[slot + at.S_DOWN] += down_bytes
@@ -69,14 +77,14 @@ class Usage:
     def freeze(self, now_ns: int) -> None:
         """Session time stands still from now on: a simulation runs."""
         slot, words = self._take()
-        with self._mutex:
+        if slot:
             _tell(words, slot, now_ns)
             words[slot + at.S_FROZEN] = 1
 
     def thaw(self) -> None:
         """Session time goes on."""
         slot, words = self._take()
-        with self._mutex:
+        if slot:
             words[slot + at.S_WALL] = time.monotonic_ns()
             words[slot + at.S_FROZEN] = 0
 
@@ -88,13 +96,18 @@ class Usage:
         return tuple(words[slot + at.S_KERNELS + n] for n in range(4))
 
     def _take(self) -> tuple[int, Words]:
-        """The slot, claimed when it is not: its first word, and the words."""
+        """The slot, claimed when it is not, and the words. Slot 0: the device was lost."""
         claim = self._claim
+        words = claim.state.words
+        if claim.slot and words[claim.slot] == claim.serial and claim.pid == os.getpid():
+            return claim.slot, words
         if not claim.held:
             if claim.slot:  # a forked child: another thread may have held it
                 self._mutex = threading.Lock()
             claim.take()
-        elif claim.state.words[claim.slot] != claim.serial:
+        elif claim.reset_since:
+            return 0, words
+        else:
             claim.state.locked(claim.check)
         return claim.slot, claim.state.words
 
