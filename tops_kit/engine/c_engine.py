@@ -98,7 +98,20 @@ class CEngine:
         ready = self.prepared(program)
         wanted = self.times_wanted(program, options)
         arrays, scalars = pack_arguments(program.parameters, arguments)
-        raw, prints, dropped, counts, traces, times, ran, found = self.module.launch(
+        raw = self.run(ready, options, arrays, scalars, wanted)
+        report = None if raw[7] is None else _report(program, arguments, options, raw[7])
+        return result_of(program, options, raw, report)
+
+    def run(
+        self,
+        ready: Prepared,
+        options: Options,
+        arrays: bytes,
+        scalars: bytes,
+        wanted: tuple[bytes, bytes, bool] | None,
+    ) -> tuple[Any, ...]:
+        """Run a prepared program on packed arguments: what the C module gives, for `result_of`."""
+        raw: tuple[Any, ...] = self.module.launch(
             self._engine,
             ready.kernel,
             MODES.index(options.mode),
@@ -112,23 +125,32 @@ class CEngine:
             options.events,
             wanted,
         )
-        output = printing.lines(prints, program.strings) if prints else []
-        report = Report() if found is None else _report(program, arguments, options, found)
-        if raw is not None:
-            raise fault_error(program, raw_fault(raw), output, report)
-        return LaunchResult(
-            options.mode,
-            options.grid,
-            options.block,
-            "c",
-            output,
-            dropped,
-            None if counts is None else np.frombuffer(counts, np.int64),
-            None if traces is None else [np.frombuffer(events, EVENT) for events in traces],
-            None if times is None else TimingResult.of_bytes(times, _sips(times)),
-            faults=report,
-            ran=_RAN[ran],
-        )
+        return raw
+
+
+def result_of(
+    program: Program, options: Options, raw: tuple[Any, ...], report: Report | None = None
+) -> LaunchResult:
+    """The result of a launch from what the C module gave. Raises KernelFault and KeyboardInterrupt."""
+    fault, prints, dropped, counts, traces, times, ran, _ = raw
+    output = printing.lines(prints, program.strings) if prints else []
+    if report is None:
+        report = Report()  # (one without findings is false)
+    if fault is not None:
+        raise fault_error(program, raw_fault(fault), output, report)
+    return LaunchResult(
+        options.mode,
+        options.grid,
+        options.block,
+        "c",
+        output,
+        dropped,
+        None if counts is None else np.frombuffer(counts, np.int64),
+        None if traces is None else [np.frombuffer(events, EVENT) for events in traces],
+        None if times is None else TimingResult.of_bytes(times, _sips(times)),
+        faults=report,
+        ran=_RAN[ran],
+    )
 
 
 def _report(program: Program, arguments: Sequence[Argument], options: Options, found: Any) -> Report:

@@ -6,10 +6,12 @@ import sys
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tops_kit.engine.launch import GlobalArray
 from tops_kit.isa.dtypes import BF16, BOOL, F16, F32, I8, I16, I32, U8, DType
-from tops_kit.runtime.errors import LaunchError
+from tops_kit.runtime.codes import Code
+from tops_kit.runtime.errors import LaunchError, TopsError
 from tops_kit.topscc.language.types import MAX_AXES, WIDE
 
 _BY_NUMPY: dict[Any, DType] = {np.dtype(dtype.numpy): dtype for dtype in (F32, F16, I32, I16, I8, U8, BOOL)}
@@ -20,11 +22,17 @@ _BY_TORCH = {
 
 
 def is_array(value: object) -> bool:
-    """Whether a value is an array that kernels take: numpy's, or a torch tensor."""
-    return isinstance(value, np.ndarray) or _is_tensor(value)
+    """Whether a value is an array that kernels take: numpy's, a torch tensor, or one of a device."""
+    return isinstance(value, np.ndarray) or is_device_array(value) or is_tensor(value)
 
 
-def _is_tensor(value: object) -> bool:
+def is_device_array(value: object) -> bool:
+    """Whether it lies in a device's memory (`tops.Array`)."""
+    return getattr(type(value), "__tops_array__", False)
+
+
+def is_tensor(value: object) -> bool:
+    """Whether it is a torch tensor."""
     # without importing torch: who has a tensor has imported it
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
@@ -40,6 +48,8 @@ def array_type(value: Any, name: str, declared: DType | None) -> tuple[DType, in
         if dtype is None:
             dtype = _rare(value.dtype, name, declared)
         axes = value.ndim
+    elif is_device_array(value):
+        dtype, axes = value.dtype, value.ndim
     else:
         found = _BY_TORCH.get(str(value.dtype))
         if found is None:
@@ -80,6 +90,8 @@ def as_global(value: Any, name: str, dtype: DType) -> GlobalArray:
         address: int = value.__array_interface__["data"][0]
         shape, strides = value.shape, value.strides
         writable = value.flags.writeable
+    elif is_device_array(value):
+        address, shape, strides, writable = value.address, value.shape, value.strides, True
     else:
         if value.device.type != "cpu":
             raise LaunchError(f"{name} lies on {value.device}: move it to the CPU: x.cpu()")
@@ -92,3 +104,70 @@ def as_global(value: Any, name: str, dtype: DType) -> GlobalArray:
     if not shape:
         shape, strides = (1,), (dtype.size_bytes,)
     return GlobalArray(address, dtype, shape, strides, name, writable, value)
+
+
+def host_array(value: Any, dtype: DType | None) -> npt.NDArray[Any]:
+    """Something of the host's as a numpy array of a type, bf16 as its bits; what fits is not copied.
+
+    Without a type: that of an array; f32, i32 or bool for Python's numbers. Raises TopsError.
+    """
+    if is_tensor(value):
+        array = _of_tensor(value)
+        if str(value.dtype) == "torch.bfloat16":
+            return array if dtype in (None, BF16) else _widened(array).astype(dtype.numpy)
+    elif (
+        isinstance(value, np.ndarray | np.generic)
+        or hasattr(value, "__array__")
+        or hasattr(value, "__array_interface__")
+    ):
+        array = np.asarray(value)
+    elif hasattr(value, "__dlpack__"):
+        array = np.from_dlpack(value)
+    else:
+        array = _of_numbers(value, dtype)
+    if dtype is None:
+        array_type(array, "the array", None)
+        return array.view(np.uint16) if array.dtype.name == "bfloat16" else array
+    if array.dtype.name == "bfloat16":
+        return array.view(np.uint16) if dtype == BF16 else array.astype(dtype.numpy)
+    if array.dtype.hasobject or array.dtype.fields or array.dtype.kind not in "biuf":
+        raise TopsError(Code.topsErrorInvalidValue, f"an array of {array.dtype}: devices hold numbers")
+    if dtype == BF16:
+        return array if array.dtype == np.uint16 else _narrowed(array)
+    return array.astype(dtype.numpy, copy=False)
+
+
+def _of_tensor(value: Any) -> npt.NDArray[Any]:
+    if value.device.type != "cpu" or str(value.layout) != "torch.strided":
+        raise TopsError(
+            Code.topsErrorInvalidValue, f"a tensor on {value.device}: move it to the CPU: x.cpu()"
+        )
+    torch = sys.modules["torch"]
+    value = value.detach()
+    out: npt.NDArray[Any] = (value.view(torch.int16) if value.dtype is torch.bfloat16 else value).numpy()
+    return out.view(np.uint16) if value.dtype is torch.bfloat16 else out
+
+
+def _of_numbers(value: Any, dtype: DType | None) -> npt.NDArray[Any]:
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError) as error:
+        raise TopsError(Code.topsErrorInvalidValue, f"no array: {error}") from None
+    if dtype is None and array.dtype in (np.float64, np.int64):
+        narrow = array.astype(np.float32 if array.dtype == np.float64 else np.int32)
+        if array.dtype == np.int64 and not np.array_equal(narrow, array):
+            raise TopsError(Code.topsErrorInvalidValue, "integers that do not fit 32 bits")
+        return narrow
+    return array
+
+
+def _widened(bits: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    return (bits.astype(np.uint32) << 16).view(np.float32)
+
+
+def _narrowed(array: npt.NDArray[Any]) -> npt.NDArray[np.uint16]:
+    """Numbers as bf16's bits, rounded to the nearest, ties to even."""
+    wide = np.ascontiguousarray(array, np.float32).view(np.uint32)
+    rounded = (wide + (0x7FFF + ((wide >> 16) & 1))) >> 16
+    nan = np.isnan(np.asarray(array, np.float32))
+    return np.where(nan, np.uint32(0x7FC0), rounded).astype(np.uint16).reshape(np.shape(array))

@@ -1,9 +1,86 @@
-"""What can be wrong with a launch before it starts."""
+"""What runtime calls raise: the vendor's names and numbers, in one line that says what to do."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from tops_kit.engine.fault import KernelFault
 from tops_kit.errors import UserError
+from tops_kit.runtime.codes import Code
 
 
-class LaunchError(UserError):
+class TopsError(UserError):
+    """A runtime call failed.
+
+    `code` is the vendor's number, `name` its name ("topsErrorIllegalAddress"), `text` what happened.
+    `launched_at`: for what a kernel did, the lines of the program that launched it, innermost first; `fault`
+    the KernelFault itself.
+    """
+
+    fault: KernelFault | None = None
+    launched_at: tuple[str, ...] = ()
+
+    def __init__(self, code: int, text: str) -> None:
+        self.code = Code(code)
+        self.text = text
+        super().__init__(f"{self.code.name} ({int(self.code)}): {text}")
+
+    @property
+    def name(self) -> str:
+        """The vendor's name of the error."""
+        return self.code.name
+
+    def again(self) -> TopsError:
+        """The same error, to be raised at another call."""
+        return _again(type(self), int(self.code), self.text, self.launched_at, self.fault)
+
+    def __reduce__(self) -> Any:
+        # to another process without the fault, which holds the program
+        return _again, (type(self), int(self.code), self.text, self.launched_at, None)
+
+
+class LaunchError(TopsError):
     """Arguments, threads or options that a kernel can't be launched with."""
+
+    def __init__(self, text: str, code: int = Code.topsErrorInvalidValue) -> None:
+        super().__init__(code, text)
+        self.args = (text,)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def _again(
+    kind: type[TopsError], code: int, text: str, launched_at: tuple[str, ...], fault: KernelFault | None
+) -> TopsError:
+    error = kind(text, code) if issubclass(kind, LaunchError) else kind(code, text)
+    error.launched_at = launched_at
+    error.fault = fault
+    return error
+
+
+def fail(code: Code, text: str) -> NoReturn:
+    """Raise a TopsError."""
+    raise TopsError(code, text)
+
+
+_OF_FAULTS = {
+    "assert": Code.topsErrorAssert,
+    "timeout": Code.topsErrorLaunchTimeOut,
+    **dict.fromkeys(("slot", "view", "bounds", "index", "gather", "space"), Code.topsErrorIllegalAddress),
+}
+
+
+def fault_code(fault: KernelFault) -> Code:
+    """The vendor's number for what a kernel did."""
+    return _OF_FAULTS.get(fault.kind.name, Code.topsErrorLaunchFailure)
+
+
+def of_fault(fault: KernelFault, launched_at: Sequence[str]) -> TopsError:
+    """The error of a kernel that ran by itself, as a later call reports it."""
+    place = f", launched at {launched_at[0]}" if launched_at else ""
+    error = TopsError(fault_code(fault), f"kernel {fault.kernel}{place}: {fault.message}")
+    error.fault = fault
+    error.launched_at = tuple(launched_at)
+    return error

@@ -13,25 +13,26 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from tops_kit.engine.fault import KernelFault, interrupted_output
-from tops_kit.engine.launch import launch
-from tops_kit.engine.options import MODES, Mode
+from tops_kit.engine.options import MODES
 from tops_kit.errors import UserError
 from tops_kit.gcu import Specification
 from tops_kit.isa.program import Program
+from tops_kit.runtime import activity as acts
 from tops_kit.runtime.arguments import Arguments
 from tops_kit.runtime.errors import LaunchError
 from tops_kit.runtime.examples import Examples
-from tops_kit.runtime.parts import DEFAULT, PARTS, split_threads, target_of
-from tops_kit.runtime.result import Launch
+from tops_kit.runtime.hooks import HOOKS
+from tops_kit.runtime.launcher import Launcher
+from tops_kit.runtime.parts import PARTS, split_threads, target_of
+from tops_kit.runtime.process import RUNTIME
+from tops_kit.runtime.settings import OPTIONS, Settings
 from tops_kit.topscc.python.build import build
 from tops_kit.topscc.python.captures import Captures
 from tops_kit.topscc.python.signature import Parameter, read_signature
@@ -41,20 +42,6 @@ if TYPE_CHECKING:
     from tops_kit.topscc.tree import Kernel as Tree
 
 _MOST_KEPT = 256  # compiled variants of a kernel; a constexpr that changes at every launch fills no memory
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """How a kernel is launched; see `Kernel.options`."""
-
-    part: Specification
-    mode: Mode = "timed"
-    host_threads: int | None = None
-    pipeline: bool = False
-    budget_s: float = 60.0
-    defer: bool = False
-    quiet: bool = False
-    engine: Literal["c", "oracle"] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +80,16 @@ class Definition:
         self, args: tuple[Any, ...], keywords: dict[str, Any], part: Specification
     ) -> tuple[Any, Compiled]:
         """The arguments in order, and the kernel compiled for them."""
-        arguments = self.arguments
         try:
-            values = arguments.ordered(args, keywords)
-            key = (part, *arguments.key(values))
+            values = self.arguments.ordered(args, keywords)
+        except LaunchError as reason:
+            raise self.named(reason) from None
+        return values, self.compiled_for(values, part)
+
+    def compiled_for(self, values: Sequence[Any], part: Specification) -> Compiled:
+        """The kernel compiled for arguments in order."""
+        try:
+            key = (part, *self.arguments.key(values))
             found = self.compiled.get(key)
         except LaunchError as reason:
             raise self.named(reason) from None
@@ -107,7 +100,7 @@ class Definition:
             if len(self.compiled) >= _MOST_KEPT:
                 self.compiled.pop(next(iter(self.compiled)))
             self.compiled[key] = found
-        return values, found
+        return found
 
     def named(self, reason: LaunchError) -> LaunchError:
         """An error with the kernel's name."""
@@ -126,24 +119,34 @@ class Definition:
         """The program for arguments. Raises KernelError, LaunchError."""
         from tops_kit.topscc.lower import lower
 
+        begin_ns = HOOKS.now_ns() if HOOKS.kinds & acts.OVERHEAD else 0
         tree, types, captures = self.build(values, part)
-        return Compiled(lower(tree), types, captures)
+        compiled = Compiled(lower(tree), types, captures)
+        if HOOKS.kinds & acts.OVERHEAD:
+            thread = HOOKS.thread
+            took = acts.OverheadActivity(
+                acts.OVERHEAD_COMPILE, begin_ns, HOOKS.now_ns(), thread.thread_id, thread.correlation_id,
+                self.function.__name__,
+            )  # fmt: skip
+            HOOKS.emit(acts.OVERHEAD, took)
+        return compiled
 
 
 class Kernel:
     """A kernel, with the settings it is launched with.
 
     `kernel[threads](...)` runs that many threads, each on a SIP core of the part; `kernel[grid, block](...)`
-    blocks of threads that share L2 and barriers (each an int or up to 3 of them). Arguments are numpy arrays
-    and CPU torch tensors, which are used in place, and numbers, by position or name; the result is a Launch.
+    blocks of threads that share L2 and barriers (each an int or up to 3 of them). Arguments are arrays and
+    numbers, by position or name; the result is a Launch. On arrays of a device (`tops.array`) it is
+    asynchronous; numpy arrays and CPU torch tensors are used in place, and the launch waits for the end.
     """
 
     __kernel__ = True
 
     def __init__(self, definition: Definition, settings: Settings | None = None) -> None:
         self._definition = definition
-        self._settings = settings or Settings(PARTS.get(DEFAULT))
-        self._launchers: dict[str, Launcher] = {}
+        self._settings = settings or Settings()
+        self._launchers: dict[Any, Launcher] = {}
         self.__doc__ = definition.function.__doc__
         self.__name__ = self.name
         self.__module__ = definition.function.__module__
@@ -168,8 +171,8 @@ class Kernel:
 
     @property
     def part(self) -> Specification:
-        """The part that it is compiled for."""
-        return self._settings.part
+        """The part that it is compiled for: that of `on`, else of the thread's device."""
+        return self._settings.part or RUNTIME.default_part()
 
     @property
     def source_hash(self) -> str:
@@ -190,13 +193,13 @@ class Kernel:
         pipeline: what each unit did when, in a timed launch. host_threads: of this machine (default: its
         cores); results don't depend on it. budget_s: a launch that takes longer is a fault (60; 0: none).
         defer: transfers move when they complete (sanitized, debug). quiet: what the kernel prints goes to
-        `Launch.output` only. engine: "c", or "oracle" (Python; slow, without times). Raises LaunchError.
+        `Launch.output` only. engine: "c", or "oracle" (Python; slow, without times). stream: that launches
+        go to (default: the thread's). cooperative: all blocks have to be there at once. Raises LaunchError.
         """
-        known = ("mode", "host_threads", "pipeline", "budget_s", "defer", "quiet", "engine")
         for name, value in settings.items():
-            if name not in known:
+            if name not in OPTIONS:
                 raise LaunchError(
-                    f"{self.name}: no option {name}: there are {', '.join(known)}, and .on(part)"
+                    f"{self.name}: no option {name}: there are {', '.join(OPTIONS)}, and .on(part)"
                 )
             if name == "mode" and value not in MODES:
                 raise LaunchError(f"{self.name}: no mode {value!r}: one of {', '.join(MODES)}")
@@ -239,13 +242,16 @@ class Kernel:
     def __getitem__(self, threads: Any) -> Launcher:
         """`kernel[threads]` or `kernel[grid, block]`. Raises LaunchError."""
         # True is equal to 1, and 1.0 too: only ints and tuples are looked up
-        known = type(threads) in (int, tuple)
-        found = self._launchers.get(repr(threads)) if known else None
+        kind = type(threads)
+        key = threads if kind is int else repr(threads) if kind is tuple else None
+        if key is not None and self._settings.part is None:
+            key = (key, RUNTIME.local.device)  # devices may be of several parts
+        found = None if key is None else self._launchers.get(key)
         if found is None:
             grid, block = self.shape(threads)
             found = Launcher(self._definition, self._settings, grid, block)
-            if known:
-                self._launchers[repr(threads)] = found
+            if key is not None:
+                self._launchers[key] = found
         return found
 
     def shape(self, threads: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -285,64 +291,6 @@ class Kernel:
 
     def __repr__(self) -> str:
         return f"<kernel {self.name} for {self.part.name}>"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Launcher:
-    """A kernel with its threads; called with the arguments it launches."""
-
-    definition: Definition
-    settings: Settings
-    grid: tuple[int, ...]
-    block: tuple[int, ...]
-
-    def __call__(self, /, *args: Any, **keywords: Any) -> Launch:
-        """Launch, and wait for the end.
-
-        Raises LaunchError (arguments), KernelError (it can't be compiled), KernelFault (it did what it must
-        not), KeyboardInterrupt.
-        """
-        settings = self.settings
-        try:
-            values, compiled = self.definition.get(args, keywords, settings.part)
-        except UserError as error:
-            raise error.with_traceback(None) from None  # it says the user's place; ours would hide it
-        try:
-            packed, arrays = self.definition.arguments.pack(values, compiled.types)
-        except LaunchError as reason:
-            raise self.definition.named(reason) from None
-        program = compiled.program
-        try:
-            result = launch(
-                program,
-                packed,
-                grid=self.grid,
-                block=self.block,
-                spec=settings.part,
-                mode=settings.mode,
-                host_threads=settings.host_threads,
-                budget_s=settings.budget_s,
-                pipeline=settings.pipeline,
-                defer=settings.defer,
-                engine=settings.engine,
-            )
-        except KernelFault as fault:
-            self._show(fault.output)
-            raise fault.with_traceback(None) from None
-        except ValueError as reason:
-            raise LaunchError(f"{program.name}: {reason}") from None
-        except BaseException as interrupt:
-            self._show(interrupted_output(program, interrupt))
-            raise
-        self._show(result.output)
-        if result.dropped_prints:
-            text = f"{program.name}: {result.dropped_prints} printed lines were dropped: a thread has 1 MB"
-            print(text, file=sys.stderr)
-        return Launch(program, settings.part, result, arrays)
-
-    def _show(self, lines: Any) -> None:
-        if lines and not self.settings.quiet:
-            sys.stdout.write("".join(f"{line}\n" for line in lines))
 
 
 def kernel(function: Callable[..., Any]) -> Kernel:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from pathlib import Path
 
 from tops_kit.gcu import Specification, load
@@ -16,6 +17,7 @@ class Parts:
 
     def __init__(self) -> None:
         self._read: dict[str, Specification] = {}
+        self._hashes: weakref.WeakKeyDictionary[Specification, str] = weakref.WeakKeyDictionary()
 
     def get(self, part: str | Path | Specification) -> Specification:
         """A part by name, file, or itself. Raises SpecificationError."""
@@ -25,6 +27,13 @@ class Parts:
         found = self._read.get(key)
         if found is None:
             found = self._read[key] = load(part)
+        return found
+
+    def hash(self, part: Specification) -> str:
+        """A part's hash, reckoned once."""
+        found = self._hashes.get(part)
+        if found is None:
+            found = self._hashes[part] = part.hash
         return found
 
 

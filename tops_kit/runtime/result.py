@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -14,29 +13,71 @@ from tops_kit.engine.findings import Report
 from tops_kit.engine.launch import LaunchResult
 from tops_kit.engine.timing_result import TimingResult
 from tops_kit.gcu import Specification
+from tops_kit.gcu.simulation import Operation
 from tops_kit.isa.program import Program
-from tops_kit.runtime.errors import LaunchError
+from tops_kit.runtime.errors import LaunchError, TopsError
+from tops_kit.runtime.plan import Outcome, Plan, untimed
 
 if TYPE_CHECKING:
     from tops_kit.engine.report import LaunchTiming
+    from tops_kit.runtime.context import Context
 
 
 class Launch:
-    """A launch that went well.
+    """A launch.
 
     `output` are the lines the kernel printed, `faults` what the sanitizer found, `counts` how often each
     instruction ran; `result` is all that the engine gives. `launch["y"]` is the array given for parameter y,
     `arrays` all of them; where the kernel stores to one only, the launch serves as it:
-    `numpy.asarray(launch)`.
+    `numpy.asarray(launch)`. On arrays of a device a launch has its result before the device is done with it;
+    what waits for a host function has it only then, and asking waits.
     """
 
-    def __init__(
-        self, program: Program, part: Specification, result: LaunchResult, arrays: Mapping[str, Any]
-    ) -> None:
-        self.program = program
-        self.part = part
-        self.result = result
-        self.arrays = arrays
+    def __init__(self, plan: Plan, values: Sequence[Any]) -> None:
+        self._plan = plan
+        self._values = values
+        self._outcome: Outcome | None = None
+        self._operation: Operation | None = None
+        self._context: Context | None = None
+        self._error: TopsError | None = None
+
+    @property
+    def program(self) -> Program:
+        """What ran."""
+        return self._plan.program
+
+    @property
+    def part(self) -> Specification:
+        """What it ran on."""
+        return self._plan.part
+
+    @cached_property
+    def arrays(self) -> Mapping[str, Any]:
+        """The arrays that it was given, by parameter."""
+        plan = self._plan
+        return {plan.names[position]: self._values[position] for position in sorted(plan.arrays)}
+
+    @property
+    def result(self) -> LaunchResult:
+        """All that the engine gives. Raises TopsError: the kernel failed, or one before it did."""
+        return self._done().result
+
+    def _done(self) -> Outcome:
+        if self._outcome is None and self._error is None and self._operation is not None:
+            from tops_kit.runtime.process import RUNTIME
+
+            RUNTIME.wait(self._operation)
+        if self._outcome is None:
+            if self._error is None:
+                raise LaunchError(f"{self.program.name}: did not run: the device had failed before")
+            raise self._error.again()
+        return self._outcome
+
+    def wait(self) -> Launch:
+        """Wait until the device is done with it. Raises TopsError: also for what went wrong on the device."""
+        if self._context is not None:
+            self._context.wait(self._operation)
+        return self
 
     @property
     def output(self) -> list[str]:
@@ -63,31 +104,19 @@ class Launch:
         """How long the launch took on the part, in ns. LaunchError: it was not timed."""
         return self.part.nanoseconds(self._times().cycles)
 
-    @cached_property
+    @property
     def report(self) -> LaunchTiming:
         """Where the time went, by SIP, unit, cause and line, and what bounds it.
 
         `print(launch.report.text())` shows the most important of it. LaunchError: the launch was not timed.
         """
-        from tops_kit.engine.report import launch_timing
-
-        times, counts = self._times(), self.result.counts
-        assert counts is not None
-        threads = math.prod(self.result.block)
-        return launch_timing(self.program, self.part, times, counts, block_threads=threads)
+        return self._done().report
 
     def _times(self) -> TimingResult:
-        if self.result.times is None and self.result.mode == "timed":
-            raise LaunchError(
-                f"{self.program.name}: no times: the kernel ran on the Python oracle, which has none; "
-                "install with a C compiler"
-            )
-        if self.result.times is None:
-            raise LaunchError(
-                f"{self.program.name}: this launch was not timed (mode {self.result.mode}): "
-                'launch kernel.options(mode="timed")[...]'
-            )
-        return self.result.times
+        result = self.result
+        if result.times is None:
+            raise LaunchError(untimed(self.program.name, result))
+        return result.times
 
     def __getitem__(self, name: str) -> Any:
         """The array given for a parameter. LaunchError: there is none of that name."""
@@ -115,7 +144,10 @@ class Launch:
 
     def __repr__(self) -> str:
         """`<Launch of softmax on s60: 2 x 12 threads, 81,920 cycles>`."""
-        grid, block = self.result.grid, self.result.block
+        grid, block = self._plan.options.grid, self._plan.options.block
+        if self._outcome is None:
+            state = "failed" if self._error is not None else "waits"
+            return f"<Launch of {self.program.name} on {self.part.name}, {state}>"
         shape = f"{_extents(grid)} x {_extents(block)} threads"
         timed = f", {self.cycles:,} cycles" if self.result.times is not None else ""
         faults = f", {len(self.faults)} faults" if len(self.faults) else ""

@@ -1,0 +1,50 @@
+"""Where in the program a call comes from: the first frame that is not ours."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import CodeType, FrameType
+
+_OURS = str(Path(__file__).parent.parent) + "/"
+
+
+class _Known:
+    """Whether code is ours, remembered: a path is compared once."""
+
+    def __init__(self) -> None:
+        self.ours: dict[CodeType, bool] = {}
+
+    def is_ours(self, code: CodeType) -> bool:
+        known = self.ours.get(code)
+        if known is None:
+            if len(self.ours) > 4096:
+                self.ours.clear()
+            known = self.ours[code] = code.co_filename.startswith(_OURS)
+        return known
+
+
+_KNOWN = _Known()
+
+
+def _first(frame: FrameType | None) -> FrameType | None:
+    while frame is not None and _KNOWN.is_ours(frame.f_code):
+        frame = frame.f_back
+    return frame
+
+
+def where() -> str:
+    """The line of the program that called us: "train.py:12"; "" where there is none."""
+    frame = _first(sys._getframe(1))
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else ""
+
+
+def stack(most: int = 32) -> tuple[str, ...]:
+    """The lines of the program that led here, innermost first: "train.py:12 in step"."""
+    out: list[str] = []
+    frame = _first(sys._getframe(1))
+    while frame is not None and len(out) < most:
+        if not _KNOWN.is_ours(frame.f_code):
+            out.append(f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}")
+        frame = frame.f_back
+    return tuple(out)

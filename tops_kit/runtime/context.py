@@ -1,0 +1,372 @@
+"""A device as this process uses it: its memory, its streams, what is queued on it, and what went wrong."""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tops_kit.engine.fault import KernelFault
+from tops_kit.gcu import Specification
+from tops_kit.gcu.memory import DeviceMemoryError, OutOfDeviceMemory
+from tops_kit.gcu.simulation import DeviceSimulation, Operation, StreamQueue
+from tops_kit.gcu.state import Device
+from tops_kit.runtime import activity as acts
+from tops_kit.runtime.blocks import Block, DevicePointer, Piece
+from tops_kit.runtime.codes import Code
+from tops_kit.runtime.errors import TopsError, fail, of_fault
+from tops_kit.runtime.hooks import HOOKS
+from tops_kit.runtime.stream import Stream
+
+if TYPE_CHECKING:
+    from tops_kit.runtime.pools import MemPool
+    from tops_kit.runtime.process import Runtime
+
+
+class Context:
+    """What this process has of a device. `dead`: why it can't be used any more ("" while it can).
+
+    `device` is None where a part only stands for launches on the host's arrays.
+    """
+
+    def __init__(
+        self, runtime: Runtime, index: int, spec: Specification, device: Device | None, number: int
+    ) -> None:
+        self.runtime = runtime
+        self.device_id = index
+        self.context_id = number
+        self.spec = spec
+        self.device = device
+        self.dead = ""
+        self.timeline = runtime.timeline
+        self.clock = runtime.clock
+        self.simulation = DeviceSimulation(spec, index=index, timeline=runtime.timeline, sink=self._sink)
+        self.blocks: dict[int, Block] = {}  # that the program has to free, by address
+        self.owned: dict[int, Piece] = {}  # of arrays, by serial
+        self.garbage: deque[Piece] = deque()  # that arrays left
+        self.in_use_bytes = 0
+        self.peers: set[int] = set()  # devices whose memory kernels of this one may use
+        self.error: TopsError | None = None  # for good, until the device is reset
+        self.failing: TopsError | None = None  # the same from its call on: nothing runs any more
+        self.host_errors: list[BaseException] = []  # that host functions raised
+        self.captures = 0  # under way on streams that the default stream waits for
+        self.trouble = False  # there is any of these
+        self.grid_ids = itertools.count(1)
+        self.allocations = itertools.count(1)
+        self.stream_ids = itertools.count(1)
+        self.event_ids = itertools.count(1)
+        self.queues: dict[int, StreamQueue] = {}  # of the streams that were created
+        self.blocking: dict[int, StreamQueue] = {}  # those that the default stream waits for
+        self.leaving: list[int] = []  # streams that are gone, with work that may not be
+        self.pools: list[MemPool] = []
+        self._default_pool: MemPool | None = None
+        self.default_stream = Stream._default(self)
+
+    # errors
+
+    def check(self) -> None:
+        """Raises what went wrong by now, or an error where the context is gone."""
+        if self.trouble or self.dead or self.runtime.local.in_callback:
+            self._raise()
+
+    def _raise(self) -> None:
+        if self.runtime.local.in_callback:
+            fail(Code.topsErrorNotPermitted, "a host function can't call the runtime")
+        if self.dead:
+            fail(Code.topsErrorContextIsDestroyed, f"the context of device {self.device_id} {self.dead}")
+        if self.failing is not None and self.error is None:
+            self.timeline.advance(self.clock.now_ns())
+        if self.error is not None:
+            raise self.error.again()
+        if self.host_errors:
+            error = self.host_errors.pop(0)
+            self.trouble = bool(self.host_errors or self.captures)
+            raise error
+
+    def fault(
+        self, fault: KernelFault, launched_at: Sequence[str]
+    ) -> tuple[TopsError, Callable[[Operation], None]]:
+        """A kernel of a launch that nobody waits for went wrong: the error, and what to do when the device
+        comes to it."""
+        error = of_fault(fault, launched_at)
+        return error, self.fail(error)
+
+    def fail(self, error: TopsError) -> Callable[[Operation], None]:
+        """From here on nothing runs any more; calls raise the error once the device has come to it."""
+        self.failing = self.failing or error
+        self.trouble = True
+
+        def reached(_: Operation) -> None:
+            self.error = self.error or error
+
+        return reached
+
+    def change_captures(self, change: int) -> None:
+        """A capture begins or ends."""
+        self.captures += change
+        self.trouble = bool(self.failing or self.host_errors or self.captures)
+
+    def no_captures(self) -> None:
+        """The default stream is used while another one is captured."""
+        capture = self.runtime.local.capture
+        if capture is not None:
+            capture.invalidate()
+            fail(
+                Code.topsErrorStreamCaptureImplicit,
+                f"stream {capture.origin.id} is being captured, and the default stream would wait for it: "
+                "use the captured stream (with stream: ...), or tops.Stream(non_blocking=True)",
+            )
+
+    # order and time
+
+    def order(self, stream: Stream) -> Sequence[Operation]:
+        """What an operation of a stream waits for besides the one before it: the legacy default stream."""
+        default = self.default_stream
+        if stream is default:
+            out = []
+            if self.leaving:
+                self._prune()
+            for queue in self.blocking.values():
+                if queue.last is not None:
+                    out.append(queue.last)
+            return out
+        if stream.non_blocking:
+            return ()
+        last = default.queue.last
+        return () if last is None else (last,)
+
+    def enqueue(
+        self,
+        stream: Stream,
+        kind: str,
+        engine: str,
+        duration_ns: int,
+        work: Callable[[], object] | None,
+        *,
+        demand: dict[str, int] | None = None,
+        tag: Any = None,
+        after: Sequence[Operation] = (),
+        peer: Any = None,
+    ) -> Operation:
+        """Put an operation on a stream. `work` is what it does: now, or when what it waits for was done."""
+        queue = stream.queue
+        with self.timeline.lock:
+            waits = [*self.order(stream), *after]
+            last = queue.last
+            held = (last is not None and last.held) or any(op.held for op in waits)
+            on_start = None
+            if work is not None and self.failing is None:
+                if held:
+                    on_start = _later(self, work)
+                else:
+                    begin, end = self.clock.base.begin_cut, self.clock.base.end_cut
+                    begin()
+                    try:
+                        work()
+                    finally:
+                        end()
+            op = Operation(
+                kind, queue, engine, duration_ns, submit_ns=self.clock.now_ns(), demand=demand or {},
+                after=waits, tag=None if self.failing else tag, on_start=on_start, peer=peer,
+            )  # fmt: skip
+            self.timeline.submit(op)
+        return op
+
+    def wait(self, operation: Operation | None) -> None:
+        """Wait until an operation has ended (None: there is none); raises what went wrong on the device."""
+        if operation is not None:
+            self.runtime.wait(operation)
+        if self.trouble:
+            self._raise()
+
+    def lasts(self) -> list[Operation]:
+        """The last operation of each stream that is not done."""
+        queues = (self.default_stream.queue, *self.queues.values())
+        return [queue.last for queue in queues if queue.last is not None]
+
+    def synchronize(self) -> None:
+        """Wait for all that is queued; raises what went wrong on the device."""
+        for operation in self.lasts():
+            self.runtime.wait(operation)
+        if self.trouble:
+            self._raise()
+        self.trim()
+
+    def remember_stream(self, stream: Stream) -> None:
+        """A stream was created."""
+        self.queues[stream.id] = stream.queue
+        if not stream.non_blocking:
+            self.blocking[stream.id] = stream.queue
+
+    def forget_stream(self, number: int) -> None:
+        """A stream is gone; what is queued on it is still done."""
+        self.leaving.append(number)
+
+    def _prune(self) -> None:
+        with self.timeline.lock:
+            leaving, self.leaving = self.leaving, []
+            for number in leaving:
+                queue = self.queues.get(number)
+                if queue is not None and queue.last is not None:
+                    self.leaving.append(number)
+                else:
+                    self.queues.pop(number, None)
+                    self.blocking.pop(number, None)
+
+    # memory
+
+    @property
+    def pool(self) -> MemPool:
+        """The pool that arrays and stream-ordered allocations come from."""
+        if self._default_pool is None:
+            from tops_kit.runtime.pools import MemPool
+
+            self._default_pool = MemPool._of(self)
+        return self._default_pool
+
+    @pool.setter
+    def pool(self, pool: MemPool) -> None:
+        self._default_pool = pool
+
+    def take(self, size_bytes: int, note: str) -> int:
+        """Memory of the device: its address. Raises TopsError."""
+        self.drain()
+        device = self.device
+        if device is None:
+            fail(Code.topsErrorInvalidDevice, f"{self.spec.name} is no device here: it has no memory")
+        try:
+            try:
+                block = device.memory.allocate(size_bytes, note=note)
+            except OutOfDeviceMemory:
+                if not sum(pool.trim_to(0) for pool in self.pools):
+                    raise
+                block = device.memory.allocate(size_bytes, note=note)
+        except OutOfDeviceMemory as error:
+            raise TopsError(Code.topsErrorOutOfMemory, str(error)) from None
+        return block.address
+
+    def give(self, address: int, note: str = "") -> None:
+        """Give memory back that was taken. Raises TopsError."""
+        assert self.device is not None
+        try:
+            self.device.memory.free(address, note=note)
+        except DeviceMemoryError as error:
+            raise TopsError(Code.topsErrorInvalidDevicePointer, str(error)) from None
+
+    def trim(self) -> None:
+        """The host waited: pools give back what they hold beyond their thresholds."""
+        if self.garbage:
+            self.drain()
+        for pool in self.pools:
+            pool._trim_idle()
+
+    def drain(self) -> None:
+        """Give back what arrays left behind."""
+        garbage = self.garbage
+        while garbage:
+            try:
+                piece = garbage.popleft()
+            except IndexError:
+                return  # another thread was quicker
+            self.owned.pop(piece.serial, None)
+            if self.dead:
+                continue
+            if piece.pool is not None:
+                piece.pool.give(piece.address, piece.size_bytes, self.default_stream)
+            else:
+                self.give(piece.address)
+            self.tell_memory(acts.MEMORY_FREE, piece, 0)
+
+    def resolve(self, address: int, size_bytes: int) -> Block | None:
+        """The block around an address of this device; None: the address is not of this device's memory.
+
+        Raises TopsError: the bytes go beyond the block, or it was freed.
+        """
+        if self.device is None:
+            return None
+        memory = self.device.memory
+        try:
+            found = memory.resolve(address, size_bytes)
+        except DeviceMemoryError as error:
+            if "no address of" in str(error):
+                return None
+            raise TopsError(Code.topsErrorInvalidDevicePointer, str(error)) from None
+        return self.blocks.get(found.address) or Block(
+            self, found.address, found.size_bytes, serial=found.serial, note=found.note
+        )
+
+    def tell_memory(self, operation: int, piece: Piece, stream_id: int) -> None:
+        """Count an allocation or a free, and tell it."""
+        address, size_bytes, serial, pool, note = piece
+        self.in_use_bytes += size_bytes if operation == acts.MEMORY_ALLOC else -size_bytes
+        if HOOKS.kinds & acts.MEMORY:
+            thread = HOOKS.thread
+            now_ns = self.clock.now_ns()
+            told = acts.MemoryActivity(
+                operation, acts.MEMORY_DEVICE, address, size_bytes, self.in_use_bytes,
+                thread.begin_ns or now_ns, now_ns, self.device_id, self.context_id, stream_id,
+                thread.correlation_id, thread.thread_id, serial, 0 if pool is None else pool.id, note,
+            )  # fmt: skip
+            HOOKS.emit(acts.MEMORY, told)
+
+    # the end
+
+    def finish(self) -> None:
+        """The process ends: all that is queued is done and told, and memory that nobody has to free."""
+        if self.dead:
+            return
+        end_ns = self.simulation.finish_all()
+        if end_ns is not None:
+            self.timeline.advance(self.clock.wait_until(end_ns))
+        self.drain()
+        for piece in list(self.owned.values()):
+            self.tell_memory(acts.MEMORY_FREE, piece, 0)
+        self.owned.clear()
+
+    def close(self, why: str) -> None:
+        """From now on nothing of it can be used."""
+        self.finish()
+        for block in list(self.blocks.values()):
+            self.tell_memory(acts.MEMORY_FREE, block.piece, 0)
+        self.blocks.clear()
+        self.dead = why
+        if self.simulation in self.timeline.devices:
+            self.timeline.devices.remove(self.simulation)
+
+    def _sink(self, op: Operation) -> None:
+        """An operation is final: others see that the device was busy, and who listens is told."""
+        tag = op.tag
+        device = self.device
+        if device is not None:
+            if op.kind == "kernel":
+                if tag is not None:
+                    device.usage.note(op.start_ns, op.end_ns, tag.sips)
+            elif op.kind == "copy":
+                up, down = op.demand.get("pcie_up", 0), op.demand.get("pcie_down", 0)
+                if up or down:
+                    device.usage.note_pcie(op.start_ns, op.end_ns, up_bytes=up, down_bytes=down)
+        if tag is not None:
+            tag.done(op)
+
+    def pointer(self, block: Block) -> DevicePointer:
+        """The beginning of a block."""
+        return DevicePointer(block, block.address)
+
+
+def _later(context: Context, work: Callable[[], object]) -> Callable[[Operation], None]:
+    """Work that is done when the device comes to it."""
+
+    def start(op: Operation) -> None:
+        if context.failing is not None:
+            op.tag = None
+            return
+        with context.clock.cut():
+            try:
+                work()
+            except TopsError as error:
+                context.failing = context.failing or error
+                context.error = context.error or error
+                context.trouble = True
+
+    return start

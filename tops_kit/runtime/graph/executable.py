@@ -1,0 +1,210 @@
+"""Executable graphs: all nodes in order, on as many streams as run side by side; one call launches them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tops_kit.gcu.simulation import Operation
+from tops_kit.runtime import activity as acts
+from tops_kit.runtime.array import Array
+from tops_kit.runtime.codes import Code
+from tops_kit.runtime.errors import fail
+from tops_kit.runtime.graph.graph import Graph
+from tops_kit.runtime.graph.nodes import KernelNode, Node
+from tops_kit.runtime.hooks import HOOKS, api
+from tops_kit.runtime.process import RUNTIME
+from tops_kit.runtime.records import Call, GraphTag
+from tops_kit.runtime.stream import Stream, stream_of
+
+
+class GraphExec:
+    """A graph that can be launched, from `Graph.instantiate`."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.context = graph.context
+        self.graph_id = graph.id
+        self.id = next(RUNTIME.exec_ids)
+        self.constants: dict[str, Array] = dict(graph.constants)
+        self.destroyed = False
+        self._nodes: list[Node] = list(graph.nodes)
+        self._after = list(graph.after)
+        self._order = graph.order()
+        self._lane_of, lanes = _lanes(self._order, self._after)
+        # lane 0 is the stream that it is launched on
+        self._streams = [Stream._inner(self.context) for _ in range(lanes - 1)]
+
+    def check(self) -> None:
+        """Raises TopsError where it can't be used any more."""
+        if self.destroyed:
+            fail(Code.topsErrorInvalidHandle, f"executable graph {self.id} was destroyed")
+        self.context.check()
+
+    def launch(self, stream: Stream | None = None) -> None:
+        """Launch all of it on a stream (default: the thread's): one call for all nodes. Raises TopsError."""
+        _launch(self, stream)
+
+    def _run(self, stream: Stream | None) -> None:
+        stream = stream_of(stream)
+        self.check()
+        context = self.context
+        if stream.context is not context:
+            fail(
+                Code.topsErrorInvalidHandle,
+                f"stream {stream.id} belongs to device {stream.device}, the graph to {context.device_id}",
+            )
+        if stream.capture is not None:
+            stream.capture.check()
+            self._capture(stream)
+            return
+        listening = HOOKS.kinds != 0
+        tag = None
+        if HOOKS.kinds & acts.GRAPH:
+            tag = GraphTag(
+                context, stream.id, graph_id=self.graph_id, exec_id=self.id, nodes=len(self._nodes),
+                call=Call(),
+            )  # fmt: skip
+        # one call for the host: what giving the nodes to the device takes here, it does not take there
+        with context.timeline.lock, context.clock.cut():
+            self._submit(stream, tag, listening)
+        if RUNTIME.blocking:
+            context.wait(stream.queue.last)
+
+    def _submit(self, stream: Stream, tag: GraphTag | None, listening: bool) -> None:
+        context = self.context
+        streams = [stream, *self._streams]
+        begin: Operation | None = None
+        if tag is not None or len(streams) > 1:
+            begin = context.enqueue(stream, "marker", "none", 0, None)
+            if tag is not None:
+                begin.tag = _Begin(tag)
+        done: dict[int, Operation] = {}
+        for number in self._order:
+            lane = self._lane_of[number]
+            waits = tuple(done[k] for k in self._after[number] if self._lane_of[k] != lane)
+            if lane and not self._after[number] and begin is not None:
+                waits = (begin,)
+            call = Call(self.graph_id, number + 1) if listening else None
+            done[number] = self._nodes[number].submit(streams[lane], waits, call)
+        ends = tuple(s.queue.last for s in self._streams if s.queue.last is not None)
+        if tag is not None or ends:
+            context.enqueue(stream, "marker", "none", 0, None, after=ends, tag=tag)
+
+    def _capture(self, stream: Stream) -> None:
+        """Launched on a stream that is captured: its nodes become that graph's."""
+        capture = stream.capture
+        assert capture is not None
+        first = len(capture.graph.nodes)
+        place = {number: first + k for k, number in enumerate(self._order)}
+        waits = capture.frontier[stream]
+        for number in self._order:
+            capture.graph.add(self._nodes[number], [place[k] for k in self._after[number]] or waits)
+        used = {k for before in self._after for k in before}
+        ends = [place[k] for k in self._order if k not in used]
+        capture.frontier[stream] = tuple(ends) or waits
+        capture.graph.constants |= self.constants
+
+    # changing it
+
+    @api("topsGraphExecUpdate")
+    def update(self, graph: Graph) -> None:
+        """Take the arguments of a graph of the same shape. Raises TopsError: it has another shape."""
+        self.check()
+        graph.check()
+        if graph.after != self._after:
+            fail(
+                Code.topsErrorGraphExecUpdateFailure,
+                f"{graph!r} has other nodes or edges than executable graph {self.id}: instantiate it",
+            )
+        for number, (old, new) in enumerate(zip(self._nodes, graph.nodes, strict=True)):
+            if not old.fits(new):
+                fail(
+                    Code.topsErrorGraphExecUpdateFailure,
+                    f"node {number} is {new.label!r} now, and was {old.label!r}: instantiate the graph",
+                )
+        self._nodes = list(graph.nodes)
+        self.constants |= graph.constants
+
+    @api("topsGraphExecKernelNodeSetParams")
+    def set_arguments(self, node: int, *args: Any, **keywords: Any) -> None:
+        """Other arguments for a kernel node, of the same types. Raises TopsError, LaunchError."""
+        self.check()
+        old = self._nodes[node] if 0 <= node < len(self._nodes) else None
+        if not isinstance(old, KernelNode):
+            fail(Code.topsErrorInvalidValue, f"node {node} of executable graph {self.id} is no kernel")
+        plan, values, _ = old.plan.launcher.plan_for(args, keywords, self.context.default_stream)
+        self._nodes[node] = KernelNode(plan, values)
+
+    @api("topsExecutableGetRefitFlag")
+    def refit_flag(self, key: str) -> bool:
+        """Whether there is a constant of that name, so that `update_constant` can change it."""
+        self.check()
+        return key in self.constants
+
+    @api("topsExecutableUpdateConstantKey")
+    def update_constant(self, key: str, value: Any, stream: Stream | None = None) -> None:
+        """New contents for a constant (weights, say), for launches from here on. Raises TopsError."""
+        self.check()
+        if key not in self.constants:
+            known = ", ".join(self.constants) or "none"
+            fail(Code.topsErrorNotFound, f"executable graph {self.id} has no constant {key!r}: {known}")
+        self.constants[key].assign(value, stream)
+
+    @api("topsExecutableLoadConstData")
+    def load_constants(self, values: dict[str, Any], stream: Stream | None = None) -> None:
+        """New contents for several constants. Raises TopsError: before anything is changed, for names."""
+        self.check()
+        missing = [key for key in values if key not in self.constants]
+        if missing:
+            known = ", ".join(self.constants) or "none"
+            fail(Code.topsErrorNotFound, f"executable graph {self.id} has no {', '.join(missing)}: {known}")
+        for key, value in values.items():
+            self.constants[key].assign(value, stream)
+
+    @api("topsGraphExecDestroy")
+    def destroy(self) -> None:
+        """Give it back; what is queued of it is still done."""
+        self.check()
+        self.destroyed = True
+
+    def __repr__(self) -> str:
+        lanes = len(self._streams) + 1
+        return f"<GraphExec {self.id} of graph {self.graph_id}: {len(self._nodes)} nodes on {lanes} streams>"
+
+
+@api("topsGraphLaunch", cost="launch")
+def _launch(graph: GraphExec, stream: Stream | None) -> None:
+    graph._run(stream)
+
+
+class _Begin:
+    """The tag of a graph's beginning."""
+
+    def __init__(self, tag: GraphTag) -> None:
+        self._tag = tag
+
+    def done(self, operation: Operation) -> None:
+        """It has begun."""
+        self._tag.begin(operation)
+
+
+def _lanes(order: list[int], after: list[tuple[int, ...]]) -> tuple[dict[int, int], int]:
+    """A stream for each node: that of one it waits for where nothing else follows there, else another."""
+    lane_of: dict[int, int] = {}
+    last: list[int] = []  # the last node of each lane
+    before: dict[int, set[int]] = {}
+    for number in order:
+        known = set(after[number]).union(*(before[k] for k in after[number]))
+        before[number] = known
+        # a lane whose last node comes before this one anyway
+        fitting = [lane for lane, node in enumerate(last) if node in after[number]]
+        fitting += [lane for lane, node in enumerate(last) if node in known]
+        if not last:
+            last.append(number)
+            lane_of[number] = 0
+        elif fitting:
+            lane_of[number] = fitting[0]
+            last[fitting[0]] = number
+        else:
+            lane_of[number] = len(last)
+            last.append(number)
+    return lane_of, max(len(last), 1)

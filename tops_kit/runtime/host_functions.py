@@ -1,0 +1,95 @@
+"""Functions of the host in a stream: they run when the device comes to them, and hold up what follows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from tops_kit.gcu.simulation import Operation
+from tops_kit.runtime import activity as acts
+from tops_kit.runtime.codes import Code
+from tops_kit.runtime.context import Context
+from tops_kit.runtime.errors import fail
+from tops_kit.runtime.hooks import HOOKS, api
+from tops_kit.runtime.process import RUNTIME
+from tops_kit.runtime.records import Call, HostTag
+from tops_kit.runtime.stream import Stream, stream_of
+
+
+@api("topsLaunchHostFunc")
+def launch_host_func(function: Callable[..., object], *args: Any, stream: Stream | None = None) -> None:
+    """Call `function(*args)` on the host when everything before it on a stream is done; what follows waits.
+
+    It may not call the runtime. What it raises comes out of the next call that waits. Raises TopsError.
+    """
+    enqueue(stream_of(stream), function, args)
+
+
+def enqueue(stream: Stream, function: Callable[..., object], args: tuple[Any, ...]) -> None:
+    """Put a host function on a stream. Raises TopsError."""
+    stream.check()
+    if not callable(function):
+        fail(Code.topsErrorInvalidValue, f"a host function is called, {type(function).__name__} can't be")
+    if stream.capture is not None:
+        from tops_kit.runtime.graph.nodes import HostNode
+
+        stream.capture.add(stream, HostNode(function, args))
+        return
+    tag = None
+    if HOOKS.kinds & acts.HOST_FUNCTION:
+        tag = HostTag(stream.context, stream.id, name_of(function), Call())
+    submit(stream, function, args, (), tag)
+
+
+def submit(
+    stream: Stream,
+    function: Callable[..., object],
+    args: tuple[Any, ...],
+    after: tuple[Operation, ...],
+    tag: HostTag | None,
+) -> Operation:
+    """Give the device a host function."""
+    context = stream.context
+    with context.timeline.lock:
+        waits = (*after, *context.order(stream))
+        if context.failing is not None:
+            operation = Operation("marker", stream.queue, submit_ns=context.clock.now_ns(), after=waits)
+        else:
+            operation = Operation(
+                "host", stream.queue, "host", None, submit_ns=context.clock.now_ns(), after=waits, tag=tag,
+                on_start=_starter(context, function, args),
+            )  # fmt: skip
+        context.timeline.submit(operation)
+    return operation
+
+
+def name_of(function: Callable[..., object]) -> str:
+    """What records call it."""
+    return getattr(function, "__qualname__", None) or type(function).__qualname__
+
+
+def _starter(
+    context: Context, function: Callable[..., object], args: tuple[Any, ...]
+) -> Callable[[Operation], None]:
+    def start(operation: Operation) -> None:
+        """Call it. It takes the device's time, not the thread's: one of the runtime's own would run it."""
+        if context.failing is not None:
+            operation.duration_ns = 0
+            return
+        local, clock = RUNTIME.local, context.clock
+        outer, local.in_callback = local.in_callback, True
+        local.callback_ns = 0
+        begin_ns = time.monotonic_ns()
+        try:
+            with clock.cut():
+                function(*args)
+        except Exception as error:
+            context.host_errors.append(error)
+            context.trouble = True
+        finally:
+            local.in_callback = outer
+            took_ns = 0 if clock.model else time.monotonic_ns() - begin_ns
+            operation.duration_ns = local.callback_ns + took_ns
+
+    return start

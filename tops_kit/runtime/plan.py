@@ -1,0 +1,260 @@
+"""A kernel made ready for a shape and types of arguments: what all its launches have in common."""
+
+from __future__ import annotations
+
+import math
+import struct
+import sys
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tops_kit.engine.c_engine import CEngine, result_of
+from tops_kit.engine.fault import KernelFault, interrupted_output
+from tops_kit.engine.launch import ENGINES, launch
+from tops_kit.engine.options import Options, three
+from tops_kit.engine.result import LaunchResult
+from tops_kit.errors import UserError
+from tops_kit.gcu import Specification
+from tops_kit.gcu.simulation import Operation
+from tops_kit.isa.dtypes import BOOL
+from tops_kit.isa.program import Program
+from tops_kit.isa.table import OPCODES
+from tops_kit.runtime import costs
+from tops_kit.runtime.errors import LaunchError
+
+if TYPE_CHECKING:
+    from tops_kit.engine.report import LaunchTiming
+    from tops_kit.runtime.settings import Settings
+    from tops_kit.runtime.stream import Stream
+
+_MOVED = struct.Struct("=16q")  # from and to: none, L1, L2, L3
+_SMALL = {"i16": (-(1 << 15), (1 << 15) - 1), "i8": (-128, 127), "u8": (0, 255)}
+
+
+class Planner(Protocol):
+    """What makes plans: a kernel with its threads."""
+
+    def plan_for(
+        self, args: tuple[Any, ...], keywords: dict[str, Any], stream: Stream | None
+    ) -> tuple[Plan, tuple[Any, ...], bool]:
+        """The plan for arguments, those in order, and whether arrays of a device are among them."""
+
+
+class Plan:
+    """A program with the grid, part and settings it is launched with; `run` launches it on the engine.
+
+    `arrays` and `scalars` are the places of its parameters among the arguments. Raises LaunchError: the part
+    can't run it.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        part: Specification,
+        settings: Settings,
+        *,
+        grid: tuple[int, ...],
+        block: tuple[int, ...],
+        positions: Sequence[int],
+        names: Sequence[str],
+        launcher: Planner,
+        pack: Callable[[Sequence[Any]], list[Any]],
+        holds: Callable[[], bool],
+    ) -> None:
+        self.program = program
+        self.part = part
+        self.settings = settings
+        self.grid = grid
+        self.block = block
+        self.name = program.name
+        self.names = tuple(names)  # of all arguments
+        self.launcher = launcher  # that made it
+        self.pack = pack  # the general way: what the engine takes of arguments
+        self.holds = holds  # whether what was compiled is still what the source says
+        self.blocks = math.prod(grid)
+        self.threads = math.prod(block)  # of a block
+        self.clusters = min(part.clusters, self.blocks)
+        self.sips = min(part.sips, self.blocks * math.prod(block))  # that it keeps busy
+        pointers: list[tuple[int, int]] = []
+        scalars: list[tuple[int, int]] = []
+        form = "="
+        self.small: list[tuple[int, int, int]] = []  # integers of less than 32 bits: place, range
+        for parameter, position in zip(program.parameters, positions, strict=True):
+            if parameter.kind == "pointer":
+                pointers.append((parameter.index, position))
+                continue
+            scalars.append((parameter.index, position))
+            form += "if" if parameter.dtype.is_float else "ii"
+            if parameter.dtype.name in _SMALL and parameter.dtype != BOOL:
+                self.small.append((position, *_SMALL[parameter.dtype.name]))
+        pointers.sort()
+        self.arrays = tuple(position for _, position in pointers)
+        self.scalars = tuple(scalars)
+        self.form = struct.Struct(form)
+        parameters = program.pointers
+        at = dict(zip(self.arrays, parameters, strict=True))
+        self.loaded = tuple(p for p in self.arrays if at[p].loaded or at[p].atomic)
+        self.stored = tuple(p for p in self.arrays if at[p].stored or at[p].atomic)
+        try:
+            shapes = three(grid), three(block)
+        except ValueError as reason:
+            raise LaunchError(f"{self.name}: {reason}") from None
+        self.options = Options(
+            *shapes, settings.mode, ENGINES.cores if settings.host_threads is None else settings.host_threads,
+            settings.budget_s, settings.defer, part, intervals=settings.pipeline,
+        )  # fmt: skip
+        self.engine: CEngine | None = None if settings.engine == "oracle" else ENGINES.c()
+        self.quick = self.engine is not None and settings.mode in ("fast", "counted", "timed")
+        codes = set(program.code[:, 0].tolist())
+        self.cooperative = OPCODES["gridbarrier"] in codes
+        if self.engine is not None:
+            try:
+                self.ready = self.engine.prepared(program)
+                self.wanted = self.engine.times_wanted(program, self.options)
+            except ValueError as reason:
+                raise LaunchError(f"{self.name}: {reason}") from None
+        self.untimed_ns = costs.launch_ns(part)
+
+    @cached_property
+    def full_name(self) -> str:
+        """The kernel with what it was compiled for: "softmax(x: f32[2], n: i32, COLS=512)"."""
+        types = [
+            f"{p.name}: {p.dtype}[{p.ndim}]" if p.kind == "pointer" else f"{p.name}: {p.dtype}"
+            for p in self.program.parameters
+        ]
+        return (
+            f"{self.name}({', '.join([*types, *(f'{k}={v}' for k, v in self.program.constexprs.items())])})"
+        )
+
+    def done(self, operation: Operation) -> None:
+        """It stands for launches that nobody wants to hear of."""
+
+    def run(self, values: Sequence[Any]) -> Outcome:
+        """Run it on arrays of a device (quick) or anything; shows what it prints.
+
+        Raises LaunchError, KernelFault, and what a signal's handler raises.
+        """
+        try:
+            if self.quick:
+                assert self.engine is not None
+                try:
+                    arrays = b"".join([values[position].packed for position in self.arrays])
+                    numbers: list[Any] = []
+                    for register, position in self.scalars:
+                        numbers += (register, values[position])
+                    scalars = self.form.pack(*numbers)
+                    for position, low, high in self.small:
+                        if not low <= values[position] <= high:
+                            raise OverflowError
+                except (AttributeError, struct.error, OverflowError):
+                    arrays, scalars = self._packed(values)
+                raw = self.engine.run(self.ready, self.options, arrays, scalars, self.wanted)
+                if raw[0] is not None or raw[1] or raw[2]:
+                    self._show(result_of(self.program, self.options, raw))
+                return Outcome(self, raw)
+            settings, options = self.settings, self.options
+            result = launch(
+                self.program, self.pack(values), grid=options.grid, block=options.block, spec=self.part,
+                mode=settings.mode, host_threads=settings.host_threads, budget_s=settings.budget_s,
+                pipeline=settings.pipeline, defer=settings.defer, engine=settings.engine,
+            )  # fmt: skip
+        except KernelFault as fault:
+            self._print(fault.output)
+            raise fault.with_traceback(None) from None
+        except UserError:
+            raise
+        except ValueError as reason:
+            raise LaunchError(f"{self.name}: {reason}") from None
+        except BaseException as interrupt:
+            self._print(interrupted_output(self.program, interrupt))
+            raise
+        self._show(result)
+        return Outcome(self, None, result)
+
+    def _packed(self, values: Sequence[Any]) -> tuple[bytes, bytes]:
+        """The general way: numbers out of range are told, infinite ones are taken."""
+        from tops_kit.engine.packing import pack_arguments
+
+        return pack_arguments(self.program.parameters, self.pack(values))
+
+    def _show(self, result: LaunchResult) -> None:
+        self._print(result.output)
+        if result.dropped_prints:
+            text = f"{self.name}: {result.dropped_prints} printed lines were dropped: a thread has 1 MB"
+            print(text, file=sys.stderr)
+
+    def _print(self, lines: Any) -> None:
+        if lines and not self.settings.quiet:
+            sys.stdout.write("".join(f"{line}\n" for line in lines))
+
+
+class Outcome:
+    """What the engine gave for a launch. `result` and `report` are made when they are asked for."""
+
+    __slots__ = ("_raw", "_report", "_result", "plan")
+
+    def __init__(self, plan: Plan, raw: tuple[Any, ...] | None, result: LaunchResult | None = None) -> None:
+        self.plan = plan
+        self._raw = raw
+        self._result = result
+        self._report: LaunchTiming | None = None
+
+    @property
+    def result(self) -> LaunchResult:
+        """All that the engine gives."""
+        if self._result is None:
+            assert self._raw is not None
+            self._result = result_of(self.plan.program, self.plan.options, self._raw)
+            self._raw = None
+        return self._result
+
+    @property
+    def duration_ns(self) -> int:
+        """How long it takes on the part alone; where it was not timed, what any launch takes."""
+        raw = self._raw
+        if raw is not None:
+            times = raw[5]
+            return self.plan.untimed_ns if times is None else self.plan.part.nanoseconds(times[0])
+        result = self.result
+        return (
+            self.plan.untimed_ns if result.times is None else self.plan.part.nanoseconds(result.times.cycles)
+        )
+
+    @property
+    def l3_bytes(self) -> int:
+        """What it moved from and to L3."""
+        raw = self._raw
+        if raw is not None:
+            times = raw[5]
+            if times is None:
+                return 0
+            m = _MOVED.unpack(times[4])
+            return int(m[3] + m[7] + m[11] + m[12] + m[13] + m[14] + 2 * m[15])
+        times = self.result.times
+        return 0 if times is None else int(times.moved[3].sum() + times.moved[:, 3].sum())
+
+    @property
+    def report(self) -> LaunchTiming:
+        """Where the time went. LaunchError: the launch was not timed."""
+        if self._report is None:
+            from tops_kit.engine.report import launch_timing
+
+            result = self.result
+            if result.times is None or result.counts is None:
+                raise LaunchError(untimed(self.plan.name, result))
+            threads = math.prod(result.block)
+            self._report = launch_timing(
+                self.plan.program, self.plan.part, result.times, result.counts, block_threads=threads
+            )
+        return self._report
+
+
+def untimed(name: str, result: LaunchResult) -> str:
+    """Why a launch has no times."""
+    if result.mode == "timed":
+        return (
+            f"{name}: no times: the kernel ran on the Python oracle, which has none; "
+            "install with a C compiler"
+        )
+    return f'{name}: this launch was not timed (mode {result.mode}): launch kernel.options(mode="timed")[...]'

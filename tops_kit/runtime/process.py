@@ -1,0 +1,226 @@
+"""What a process has of its devices: one clock, one timeline, and a context for each device it uses.
+
+Nothing of it exists before the first call that needs a device.
+"""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+import os
+import threading
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from tops_kit.gcu import Specification, state
+from tops_kit.gcu.clock import Clock, LocalTimeBase, clock_mode
+from tops_kit.gcu.simulation import Operation, Timeline
+from tops_kit.gcu.state import Devices
+from tops_kit.runtime.codes import Code
+from tops_kit.runtime.errors import fail
+from tops_kit.runtime.hooks import HOOKS
+from tops_kit.runtime.parts import DEFAULT, PARTS
+
+if TYPE_CHECKING:
+    from tops_kit.runtime.context import Context
+    from tops_kit.runtime.graph.capture import Capture
+    from tops_kit.runtime.stream import Stream
+
+
+class Local(threading.local):
+    """What a thread has chosen: its device, its stream (None: the default one)."""
+
+    device = 0
+    stream: Stream | None = None
+    capture: Capture | None = None  # that this thread has begun
+    in_callback = False  # a host function runs: it may not call the runtime
+    callback_ns = 0  # what it said it takes
+
+
+class Runtime:
+    """The runtime of a process. A forked child begins with a new one; nothing of the parent's is its own."""
+
+    def __init__(self) -> None:
+        self.local = Local()
+        self.lock = threading.RLock()
+        self.contexts: list[Context] = []
+        self.guests: dict[str, Context] = {}  # of parts that are no device here, by their hash
+        self.devices = Devices(())
+        self.timeline = Timeline()
+        self.clock = Clock(LocalTimeBase(), PARTS.get(DEFAULT))
+        self.started = False
+        self.ending = False
+        self.blocking = False  # every launch is waited for
+        self._fork_seen = False
+        self._contexts_made = 0
+        self.graph_ids = itertools.count(1)
+        self.exec_ids = itertools.count(1)
+
+    # beginning and end
+
+    def start(self) -> None:
+        """Look which devices there are, and begin session time. Raises UserError."""
+        with self.lock:
+            if self.started:
+                return
+            devices = state.devices(os.environ)
+            spec = devices[0].spec if devices else PARTS.get(DEFAULT)
+            self.devices = devices
+            self.timeline = Timeline()
+            self.clock = Clock(LocalTimeBase(clock_mode(os.environ)), spec)
+            self.blocking = os.environ.get("TOPS_LAUNCH_BLOCKING", "") not in ("", "0")
+            from tops_kit.runtime.context import Context
+
+            self.contexts = [
+                Context(self, device.index, device.spec, device, self.next_context_id()) for device in devices
+            ]
+            self.started = True
+            HOOKS.set_clock(self.clock.now_ns, self.clock.charge_api if self.clock.model else None)
+            HOOKS.place = self.place
+            atexit.register(self.finish)
+            if not self._fork_seen and hasattr(os, "register_at_fork"):
+                self._fork_seen = True
+                os.register_at_fork(after_in_child=self._forked)
+
+    def first_now(self) -> int:
+        """Session time for who asks before anything was started."""
+        self.start()
+        return self.clock.now_ns()
+
+    def first_charge(self, kind: str) -> None:
+        """The cost of a call before anything was started."""
+        self.start()
+        self.clock.charge_api(kind)
+
+    def next_context_id(self) -> int:
+        """Contexts are numbered from 1."""
+        self._contexts_made += 1
+        return self._contexts_made
+
+    def finish(self) -> None:
+        """The process ends: all work of the devices is done and told, and memory is given back."""
+        self.ending = True
+        with self.lock:
+            for context in (*self.contexts, *self.guests.values()):
+                context.finish()
+        self.devices.close()
+
+    def _forked(self) -> None:
+        """In a forked child: what was the parent's is gone."""
+        self.lock = threading.RLock()
+        for context in (*self.contexts, *self.guests.values()):
+            context.dead = "belongs to the process that this one was forked from"
+        atexit.unregister(self.finish)
+        self.contexts = []
+        self.guests = {}
+        self.local = Local()
+        self.started = False
+        HOOKS.set_clock(self.first_now, self.first_charge)
+
+    # devices
+
+    def place(self) -> tuple[int, int]:
+        """The calling thread's device and context, for hooks."""
+        number = self.local.device
+        return number, self.contexts[number].context_id if number < len(self.contexts) else 0
+
+    def current(self) -> Context:
+        """The context of the calling thread's device. Raises TopsError: there is none."""
+        try:
+            return self.contexts[self.local.device]
+        except IndexError:
+            return self.context(self.local.device)
+
+    def context(self, index: Any) -> Context:
+        """A device's context, by its number. Raises TopsError."""
+        if not self.started:
+            self.start()
+        if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < len(self.contexts):
+            if not self.contexts:
+                fail(
+                    Code.topsErrorNoDevice,
+                    "this program sees no device: see TOPS_DEVICES and TOPS_VISIBLE_DEVICES",
+                )
+            numbers = "0" if len(self.contexts) == 1 else f"0 to {len(self.contexts) - 1}"
+            fail(Code.topsErrorInvalidDevice, f"there is no device {index!r}: this program sees {numbers}")
+        return self.contexts[index]
+
+    def context_for(self, spec: Specification) -> Context:
+        """Where launches for a part are placed in time: its device, or one that stands for it."""
+        if not self.started:
+            self.start()
+        contexts = self.contexts
+        number = self.local.device
+        if number < len(contexts) and _same(contexts[number].spec, spec):
+            return contexts[number]
+        for context in contexts:
+            if _same(context.spec, spec):
+                return context
+        guest = self.guests.get(PARTS.hash(spec))
+        if guest is None:
+            from tops_kit.runtime.context import Context
+
+            with self.lock:
+                index = len(contexts) + len(self.guests)
+                guest = self.guests[PARTS.hash(spec)] = Context(
+                    self, index, spec, None, self.next_context_id()
+                )
+        return guest
+
+    def default_part(self) -> Specification:
+        """The part that kernels are for when nothing else is said: that of the thread's device."""
+        if not self.started:
+            self.start()
+        contexts = self.contexts
+        number = self.local.device
+        return contexts[number].spec if number < len(contexts) else PARTS.get(DEFAULT)
+
+    def reset(self, index: int) -> None:
+        """Begin anew with a device."""
+        from tops_kit.runtime.context import Context
+
+        old = self.context(index)
+        with self.lock:
+            old.close("was reset")
+            assert old.device is not None
+            old.device.reset()
+            self.contexts[index] = Context(self, index, old.device.spec, old.device, self.next_context_id())
+            if self.local.stream is not None and self.local.stream.context is old:
+                self.local.stream = None
+
+    # waiting
+
+    def is_done(self, operation: Operation) -> bool:
+        """Whether an operation has ended by now, as the host sees it."""
+        now_ns = self.clock.now_ns()
+        if not 0 <= operation.end_ns <= now_ns:
+            self.timeline.advance(now_ns)
+        return 0 <= operation.end_ns <= now_ns
+
+    def wait(self, operation: Operation) -> None:
+        """Wait until an operation has ended."""
+        timeline, clock = self.timeline, self.clock
+        if not operation.done and clock.jumps():
+            timeline.finish(operation)
+        while not operation.done:
+            # other threads can give the device work meanwhile: no running ahead of them
+            time_ns = timeline.next_event_ns()
+            if time_ns is None:
+                timeline.advance(clock.now_ns())
+                if not operation.done and timeline.next_event_ns() is None:
+                    fail(Code.topsErrorNotReady, "waits for something that nobody does")
+                continue
+            timeline.advance(clock.wait_until(time_ns))
+        timeline.advance(clock.wait_until(operation.end_ns))
+
+    def warn(self, text: str) -> None:
+        """Something the user should know, once."""
+        warnings.warn(text, stacklevel=3)
+
+
+def _same(one: Specification, other: Specification) -> bool:
+    return one is other or PARTS.hash(one) == PARTS.hash(other)
+
+
+RUNTIME = Runtime()  # the process's, begun at its first use
+HOOKS.set_clock(RUNTIME.first_now, RUNTIME.first_charge)
