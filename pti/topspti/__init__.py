@@ -58,5 +58,6 @@ from topspti.records import PcSamplingRecord as PcSamplingRecord
 from topspti.records import Record as Record
 from topspti.records import StreamRaceRecord as StreamRaceRecord
 from topspti.records import SynchronizationRecord as SynchronizationRecord
+from topspti.running import run_program as run_program
 from topspti.sampling import pc_samples as pc_samples
 from topspti.trace import Trace as Trace

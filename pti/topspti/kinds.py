@@ -31,7 +31,6 @@ class ActivityKind(IntEnum):
     KERNEL_METRIC = 15
     KERNEL_LINE = 16
     PC_SAMPLING = 17
-    MARKER = 18
 
 
 class Domain(IntEnum):

@@ -41,7 +41,7 @@ class Timed(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnStream(Timed):
-    """What ran on a stream of a device."""
+    """What ran on a stream of a device; stream_id -1: on no stream, but the whole device."""
 
     process_id: int = 0
     thread_id: int = 0
@@ -51,7 +51,7 @@ class OnStream(Timed):
     correlation_id: int = 0
 
 
-_STREAM = "start_ns:q end_ns:q process_id:I thread_id:I device_id:h context_id:H stream_id:I correlation_id:Q"
+_STREAM = "start_ns:q end_ns:q process_id:I thread_id:I device_id:h context_id:H stream_id:i correlation_id:Q"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import topspti
 
+from tops_kit.engine.launch import ENGINES
 from tops_kit.runtime.hooks import Hooks
 
 
@@ -42,3 +43,10 @@ def tool() -> Iterator[Tool]:
     out = Tool()
     yield out
     out.client.close()
+
+
+@pytest.fixture(scope="session")
+def needs_c() -> None:
+    """Skips where the C engine isn't built: launches have no times."""
+    if ENGINES.c() is None:
+        pytest.skip(f"needs the C engine: {ENGINES.why_not}")

@@ -22,7 +22,7 @@ _MADE: Final = tuple.__new__
 def status_of(error: BaseException) -> int:
     """The vendor's status of what a call raised: its `code`, or topsErrorUnknown."""
     code = getattr(error, "code", None)
-    return code if type(code) is int else UNKNOWN_ERROR
+    return int(code) if isinstance(code, int) else UNKNOWN_ERROR
 
 
 class ApiCall:
@@ -71,7 +71,7 @@ class ApiCall:
     def symbol_name(self) -> str:
         """The kernel of a launch; "" for other calls."""
         symbol = self.point.symbol
-        return symbol(*self._args, **self._keywords) if symbol is not None else ""
+        return symbol(*self._args) if symbol is not None else ""
 
 
 class ThreadState(threading.local):

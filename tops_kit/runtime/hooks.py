@@ -147,7 +147,8 @@ class Hooks:
         domain: int = RUNTIME_API,
         symbol: Callable[..., str] | None = None,
     ) -> ApiPoint:
-        """A point for a vendor API. `names` of its parameters; `symbol(*args)` names a launch's kernel.
+        """A point for a vendor API. `names` of its parameters; `symbol(*args)`, of those given by
+        position, names a launch's kernel.
 
         Raises KeyError: the API table has no such name.
         """
