@@ -40,6 +40,7 @@ class Record:
     process: int = 0
     shared: bool = False
     context: int = 0
+    inside: str = ""  # of rows: the innermost open range
 
 
 @dataclass
@@ -162,7 +163,9 @@ class _Names:
         else:
             assert kind == L.ENTRY_NAME, kind
             record.name = body.decode()
-        if attr:
+        if attr and record.kind >= L.KIND_TABLE_FIRST:
+            record.inside = self.text(attr)
+        elif attr:
             kind, body = self.entries[attr]
             assert kind == L.ENTRY_ATTR
             domain, category, record.color = struct.unpack("<III", body)

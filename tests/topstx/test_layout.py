@@ -16,6 +16,8 @@ STRUCTS = {
     "open": (L.OPEN_FORMAT, L.OPEN_OFFSET),
     "record": (L.RECORD_FORMAT, L.RECORD_OFFSET),
     "names_header": (L.NAMES_FORMAT, L.NAMES_OFFSET),
+    "cuts_header": (L.CUTS_FORMAT, L.CUTS_OFFSET),
+    "cut": (L.CUT_FORMAT, L.CUT_OFFSET),
 }
 PREFIXES = (
     "RECORDING_",
@@ -28,6 +30,8 @@ PREFIXES = (
     "MORE_",
     "BACKEND_",
     "ENTRY_",
+    "METRICS_",
+    "CUTS_",
 )
 
 
@@ -65,7 +69,7 @@ def test_constants(repo_root: Path) -> None:
     magics = dict(re.findall(r'#define TOPSTX_(\w+_MAGIC) "(\w{8})"', text))
     assert {name: getattr(L, name).decode() for name in magics} == magics
     ours = {name for name in vars(L) if name.startswith(PREFIXES) and isinstance(getattr(L, name), int)}
-    extra = {"RING_HEADER_BYTES", "MORE_DATA", "MORE_CONTINUES", "ENTRY_BYTES"}
+    extra = {"RING_HEADER_BYTES", "MORE_DATA", "MORE_CONTINUES", "ENTRY_BYTES", "CUTS_ENTRIES_OFFSET"}
     assert ours - extra <= set(found)
 
 

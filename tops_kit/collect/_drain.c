@@ -11,7 +11,7 @@
 
 /* The Python side repeats this number (backend.py). Raise both when a name, an argument, a result or a layout changes
  * on which the two rely: an extension built from other sources is then not used. */
-#define INTERFACE 1
+#define INTERFACE 2
 
 /* Layout of a journal file: see journal.py. */
 #define JOURNAL_USED 24
@@ -256,12 +256,15 @@ static PyObject *split(PyObject *module, PyObject *args)
                 tid_changes += (int64_t)record.task != tid;
                 tid = record.task;
             }
-            int64_t from = to_ns(&clock, record.begin_tick);
+            bool session = record.kind >= TOPSTX_KIND_TABLE_FIRST && record.kind < TOPSTX_KIND_TICKS_FIRST;   /* its times are no ticks */
+            int64_t from = session ? (int64_t)record.begin_tick : to_ns(&clock, record.begin_tick);
             begin[rows] = record.begin_tick || record.kind != TOPSTX_KIND_THREAD ? from : 0;   /* 0: no time was told */
             if (record.kind == TOPSTX_KIND_COUNTER) {
                 duration[rows] = (int64_t)record.end_tick;      /* bits of a double */
             } else {
-                int64_t length = record.end_tick == record.begin_tick ? 0 : to_ns(&clock, record.end_tick) - from;
+                int64_t length = 0;
+                if (session) length = (int64_t)(record.end_tick - record.begin_tick);
+                else if (record.end_tick != record.begin_tick) length = to_ns(&clock, record.end_tick) - from;
                 if (length < 0) { length = 0; clipped++; }
                 duration[rows] = length;
             }
@@ -276,8 +279,10 @@ static PyObject *split(PyObject *module, PyObject *args)
                 ? (int64_t)(slot + SLOT - journal) : -1;
             kinds |= 1ULL << (record.kind & 63);
             all_flags |= record.flags;
-            if (record.kind != TOPSTX_KIND_THREAD) all_task |= record.task;
-            all_attr |= record.attr;
+            if (record.kind < TOPSTX_KIND_TABLE_FIRST) {
+                if (record.kind != TOPSTX_KIND_THREAD) all_task |= record.task;
+                all_attr |= record.attr;
+            }
             if (record.name > name_max) name_max = record.name;
             rows++;
         }

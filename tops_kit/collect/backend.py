@@ -11,7 +11,7 @@ import numpy as np
 from tops_kit import extension
 from tops_kit.collect.arrays import Array, Buffer
 
-_INTERFACE = 1  # of _drain.c, which says when to raise it
+_INTERFACE = 2  # of _drain.c, which says when to raise it
 
 
 COLUMNS: Final[dict[str, type[np.generic[Any]]]] = {
@@ -61,7 +61,8 @@ class Loops(Protocol):
         self, journal: Buffer, blocks: Array, ticks: Array, ns: Array, slope: Array, *columns: Array
     ) -> tuple[int, int, int, int, int, int, int, int]:
         """Split blocks into COLUMNS; begin and duration are ns, the duration of a counter the bits of its
-        value.
+        value. Rows of kinds KIND_TABLE_FIRST to KIND_TICKS_FIRST have session ns, which stay as they are;
+        their tasks and attrs are in neither of the sets returned.
 
         `blocks` is int64[n, 3]: offset of the first slot, slots, thread at its begin. `more` is the offset
         of the record's MORE slots, or -1. Returns (rows, set of kinds, or of flags, or of tasks, or of

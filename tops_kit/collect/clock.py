@@ -97,6 +97,7 @@ class Clock:
     """A clock table that no longer changes: its pieces by clock (CLOCK_MONOTONIC, CLOCK_TSC)."""
 
     by_clock: dict[int, Pieces]
+    origin_ns: int = 0  # session time less CLOCK_MONOTONIC, cuts aside
 
     def pieces(self, clock: int) -> Pieces:
         """The pieces of one clock. KeyError for an unknown one."""
@@ -143,7 +144,10 @@ class ClockTable:
             np.array([self.first.realtime_ns], np.int64),
             np.array([1.0]),
         )
-        return Clock({layout.CLOCK_MONOTONIC: monotonic, layout.CLOCK_TSC: self._counter() or monotonic})
+        return Clock(
+            {layout.CLOCK_MONOTONIC: monotonic, layout.CLOCK_TSC: self._counter() or monotonic},
+            self.first.realtime_ns - self.first.monotonic_ns,
+        )
 
     def _counter(self) -> Pieces | None:
         rows = np.array([(row.tsc, row.monotonic_ns) for row in self._rows if row.tsc], np.int64).reshape(

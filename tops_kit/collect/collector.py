@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import numpy as np
 from topstx.recorder import layout
 
 from tops_kit.collect import finishing, journal, state
@@ -19,6 +20,7 @@ from tops_kit.collect.backend import Loops
 from tops_kit.collect.clock import Anchor, ClockFile, ClockTable, take_anchor
 from tops_kit.collect.control import Control
 from tops_kit.collect.convert import Converter
+from tops_kit.collect.cuts import CutFile
 from tops_kit.collect.discovery import Discovery
 from tops_kit.collect.journal import Part
 from tops_kit.collect.names import ProcessNames, Texts
@@ -75,7 +77,11 @@ class Collector:
         self.discovery = Discovery(
             folder, self.processes, self.table, note=self.note, start_ns=self._start_ns
         )
-        self.converter = Converter(loops, self.processes, self.texts)
+        self.cut_file = CutFile(folder)
+        self.converter = Converter(loops, self.processes, self.texts, self.cut_file)
+        self.converter.devices.from_json(writer.attributes.get("devices"))
+        if control.rows_off >> layout.KIND_RANGE & 1:
+            self.converter.unwanted = frozenset({"tx", "counter"})
         self.parts = parts
         self.active = 0
         generation = max(part.generation for part in parts) + 1
@@ -115,7 +121,15 @@ class Collector:
         return self.parts[self.active]
 
     def _start_ns(self, names: ProcessNames) -> int:
-        return self.clock.session_ns(int(names.header["start_monotonic_ns"]))
+        return self.session_ns(int(names.header["start_monotonic_ns"]), names.serial)
+
+    def session_ns(self, monotonic_ns: int, serial: int) -> int:
+        """CLOCK_MONOTONIC to session time, ns, for the process of that serial."""
+        cuts = self.cut_file.read()
+        if not cuts.changes:
+            return self.clock.session_ns(monotonic_ns)
+        mapped = int(cuts.map(np.array([monotonic_ns], np.int64), serial)[0])
+        return mapped if cuts.model else self.clock.session_ns(mapped)
 
     def beat(self) -> None:
         """Tell the producers that their records are being taken."""
@@ -304,7 +318,7 @@ class Collector:
         for row in ended:
             self._unwatch(row)
             with self.processes.lock:
-                self.processes.end(row, self.clock.session_ns(anchor.monotonic_ns))
+                self.processes.end(row, self.session_ns(anchor.monotonic_ns, row.serial))
         ticks = {layout.CLOCK_MONOTONIC: anchor.monotonic_ns, layout.CLOCK_TSC: anchor.tsc}
         self.finish_rings(rings, lambda ring: ticks[ring.clock])
         self.save_state()

@@ -53,14 +53,17 @@ class Control:
         "shutdown_request", "1: a captured range ended and the session shall be shut down"
     )
     lost_processes = _field("lost_processes", "processes that could not make their files")
+    rows_off = _field("rows_off", "bit k: records of kind k are not wanted", wide=True)
+    backtrace = _field("backtrace", "frames of a runtime call's stack to record")
+    metrics = _field("metrics", "METRICS_*, bits: counters of launches to record")
 
     def __init__(self, path: Path, memory: mmap.mmap) -> None:
         self.path = path
         self.memory = memory
 
     def text(self, name: str) -> str:
-        """capture_name or capture_domain."""
-        sizes = {"capture_name": 512, "capture_domain": 256}
+        """capture_name, capture_domain, kernel_include or kernel_exclude."""
+        sizes = {"capture_name": 512, "capture_domain": 256, "kernel_include": 512, "kernel_exclude": 512}
         offset = layout.CONTROL_OFFSET[name]
         return (
             bytes(self.memory[offset : offset + sizes[name]]).partition(b"\0")[0].decode("utf-8", "replace")
@@ -82,6 +85,11 @@ def create(
     capture_repeats: int = 0,
     domain_include: Iterable[str] = (),
     domain_exclude: Iterable[str] = (),
+    rows_off: int = 0,
+    backtrace: int = 0,
+    metrics: int = 0,
+    kernel_include: str = "",
+    kernel_exclude: str = "",
 ) -> Control:
     """Make the control file of a session folder (which exists), with `rings/` and `names/`, and map it.
 
@@ -105,6 +113,11 @@ def create(
         capture_repeats=capture_repeats,
         domain_include=tuple(domain_include),
         domain_exclude=tuple(domain_exclude),
+        rows_off=rows_off,
+        backtrace=backtrace,
+        metrics=metrics,
+        kernel_include=kernel_include,
+        kernel_exclude=kernel_exclude,
     )
     temporary = folder / f".{FILE}.{os.getpid()}.tmp"
     try:

@@ -16,16 +16,22 @@ import pyarrow as pa
 from topstx.recorder import layout
 
 from tops_kit.collect import journal_format as jf
+from tops_kit.collect import table_rows
 from tops_kit.collect.arrays import Array, Buffer
 from tops_kit.collect.backend import COLUMNS, Loops
-from tops_kit.collect.clock import Clock, Pieces
+from tops_kit.collect.clock import Clock
+from tops_kit.collect.cuts import CutFile, Cuts
 from tops_kit.collect.names import NamesError, ProcessNames, Texts
 from tops_kit.collect.processes import Processes, Row
 
 _TX_KINDS = 1 << layout.KIND_RANGE | 1 << layout.KIND_MARK
 _NO_ROW_KINDS = 1 << layout.KIND_THREAD | 1 << layout.KIND_THREAD_END
-_KNOWN_KINDS = _TX_KINDS | _NO_ROW_KINDS | 1 << layout.KIND_COUNTER | 1 << layout.KIND_OVERHEAD
-TABLES = ("tx", "counter", "overhead")
+_KNOWN_KINDS = (
+    _TX_KINDS | _NO_ROW_KINDS | 1 << layout.KIND_COUNTER | 1 << layout.KIND_OVERHEAD | table_rows.KINDS
+)
+TABLES = ("tx", "counter", "overhead", *table_rows.TABLES)
+COUNTED = ("tx", "counter", *table_rows.COUNTED)
+"""Tables whose rows are records of the program, as the ledger counts them."""
 
 
 class Sink(Protocol):
@@ -131,13 +137,19 @@ class Notes:
 class Converter:
     """Turns journal parts into rows."""
 
-    def __init__(self, loops: Loops, processes: Processes, texts: Texts) -> None:
+    def __init__(
+        self, loops: Loops, processes: Processes, texts: Texts, cut_file: CutFile | None = None
+    ) -> None:
         self._loops = loops
         self._processes = processes
         self._texts = texts
         self._scratch = Scratch()
         self._styles = pa.array(["PushPop", "StartEnd", "Mark"], pa.string())
         self.notes = Notes()
+        self.devices = table_rows.Devices()
+        self.waiting_ns = 0  # session time that programs waited for a device
+        self.unwanted: frozenset[str] = frozenset()  # tables that nobody asked for
+        self._cut_file = cut_file
 
     def reset(self) -> None:
         """The rows that were made are in segments: their memory may be used again."""
@@ -149,10 +161,12 @@ class Converter:
 
     def convert(self, journal: Buffer, blocks: list[jf.Block], clock: Clock, sink: Sink) -> None:
         """Append the rows of all blocks to the sink, and note threads and counts at their processes."""
+        # The records were copied out of their rings before: all cuts before them are in the file.
+        cuts = self._cut_file.read() if self._cut_file is not None else Cuts()
         groups: dict[tuple[int, int], list[jf.Block]] = defaultdict(list)
         for block in blocks:
             groups[block.process, block.clock].append(block)
-        for (serial, ticks), members in groups.items():
+        for (serial, _), members in groups.items():
             with self._processes.lock:
                 row = self._processes.by_serial.get(serial)
                 if row is None or serial not in self._processes.names:
@@ -163,44 +177,117 @@ class Converter:
                     names.refresh()
                 except NamesError:
                     names.damaged = True
-            self._group(journal, members, clock.pieces(ticks), names=names, row=row, sink=sink)
+            columns = self._split(journal, members, clock, row=row)
+            self._cut(columns, cuts, clock, serial)
+            self._rows(
+                journal, columns, 0 if cuts.model else clock.origin_ns, names=names, row=row, sink=sink
+            )
+            self._tables(journal, columns, names=names, row=row, sink=sink)
 
-    def _group(
+    def _split(self, journal: Buffer, blocks: list[jf.Block], clock: Clock, *, row: Row) -> Columns:
+        """The records of blocks of one process and clock."""
+        places = np.array([(block.offset, block.slots, block.tid) for block in blocks], np.int64)
+        arrays = self._scratch.take(int(places[:, 1].sum()))
+        rows, kinds, flags, task, attr, changes, _, clipped = self._loops.split(
+            journal, places, *clock.pieces(blocks[0].clock), *arrays
+        )
+        named: dict[str, Any] = {name: array[:rows] for name, array in zip(COLUMNS, arrays, strict=True)}
+        self.notes.add(row, "clipped:ends_before_begin", clipped)
+        with self._processes.lock:
+            for tid in np.unique(places[:, 2]).tolist():
+                row.see_thread(tid)
+        return Columns(
+            **named, kinds=kinds, all_flags=flags, all_task=task, all_attr=attr, one_thread=changes == 0
+        )
+
+    @staticmethod
+    def _cut(columns: Columns, cuts: Cuts, clock: Clock, serial: int) -> None:
+        """Times of the raw clock to session time; rows that the runtime wrote have that already."""
+        if not cuts.changes or not len(columns):
+            return
+        rows: Any = slice(None)
+        if columns.kinds >> layout.KIND_TABLE_FIRST:
+            rows = np.flatnonzero(
+                (columns.kind < layout.KIND_TABLE_FIRST) | (columns.kind >= layout.KIND_TICKS_FIRST)
+            )
+        begin, duration = columns.begin[rows], columns.duration[rows]
+        origin, back = clock.origin_ns, 0 if cuts.model else clock.origin_ns
+        told = begin != 0  # a THREAD record may have no time
+        mapped = np.where(told, cuts.map(begin - origin, serial) + back, 0)
+        end = cuts.map(begin + duration - origin, serial) + back
+        columns.begin[rows] = mapped
+        columns.duration[rows] = np.where(columns.kind[rows] == layout.KIND_COUNTER, duration, end - mapped)
+
+    def _rows(
+        self, journal: Buffer, columns: Columns, shift_ns: int, *, names: ProcessNames, row: Row, sink: Sink
+    ) -> None:
+        """Rows of the tables of the runtime."""
+        present = columns.kinds & table_rows.KINDS
+        number = 0
+        while present >> number:
+            if present >> number & 1:
+                rows = columns.of(number)
+                body, good = table_rows.gather(journal, rows.more, number)
+                if not good.all():
+                    self.notes.add(row, "unsupported:row_body", int(np.count_nonzero(~good)))
+                    rows, body = rows.take(np.flatnonzero(good)), body[good]
+                if len(rows):
+                    self._row_table(journal, number, rows, body, shift_ns, names=names, row=row, sink=sink)
+            number += 1
+
+    def _row_table(
         self,
         journal: Buffer,
-        blocks: list[jf.Block],
-        pieces: Pieces,
+        number: int,
+        columns: Columns,
+        body: Array,
+        shift_ns: int,
         *,
         names: ProcessNames,
         row: Row,
         sink: Sink,
     ) -> None:
-        places = np.array([(block.offset, block.slots, block.tid) for block in blocks], np.int64)
-        arrays = self._scratch.take(int(places[:, 1].sum()))
-        rows, kinds, flags, task, attr, changes, _, clipped = self._loops.split(
-            journal, places, *pieces, *arrays
-        )
-        named: dict[str, Any] = {name: array[:rows] for name, array in zip(COLUMNS, arrays, strict=True)}
-        columns = Columns(
-            **named, kinds=kinds, all_flags=flags, all_task=task, all_attr=attr, one_thread=changes == 0
-        )
-        self.notes.add(row, "clipped:ends_before_begin", clipped)
+        texts = table_rows.trailing(journal, columns.more, number) if table_rows.has_text(number) else ()
         with self._processes.lock:
-            for tid in np.unique(places[:, 2]).tolist():
-                row.see_thread(tid)
-            if kinds & _NO_ROW_KINDS:
+            process_number = self._processes.number(row)
+        bodies = table_rows.Bodies(
+            columns=columns,
+            body=body,
+            shift_ns=shift_ns,
+            names=names,
+            texts=self._texts,
+            process_id=row.process_id,
+            process_number=process_number,
+            trailing=texts,
+        )
+        table, out, count = table_rows.table_of(number, bodies)
+        if table == "device":
+            self.devices.see(out, count)
+        elif table == "sync":
+            self.waiting_ns += int(columns.duration.sum())
+        sink.append(table, out, count)
+        if table in table_rows.COUNTED:
+            row.written += count
+
+    def _tables(
+        self, journal: Buffer, columns: Columns, *, names: ProcessNames, row: Row, sink: Sink
+    ) -> None:
+        """Rows of the tables of TX."""
+        kinds = columns.kinds
+        if kinds & _NO_ROW_KINDS:
+            with self._processes.lock:
                 self._threads(columns, row)
         unknown = kinds & ~_KNOWN_KINDS
         if unknown:
             known = np.isin(columns.kind, [kind for kind in range(64) if _KNOWN_KINDS >> kind & 1])
             self.notes.add(row, "unsupported:record_kind", int(np.count_nonzero(~known)))
-        if kinds & _TX_KINDS:
+        if kinds & _TX_KINDS and "tx" not in self.unwanted:
             runs = [columns]
             if kinds & ~_TX_KINDS:
                 runs = columns.runs((columns.kind == layout.KIND_RANGE) | (columns.kind == layout.KIND_MARK))
             for run in runs:
                 self._tx(journal, run, names, row, sink)
-        if kinds >> layout.KIND_COUNTER & 1:
+        if kinds >> layout.KIND_COUNTER & 1 and "counter" not in self.unwanted:
             self._counters(columns.of(layout.KIND_COUNTER), names, row, sink)
         if kinds >> layout.KIND_OVERHEAD & 1:
             self._overhead(columns.of(layout.KIND_OVERHEAD), names, row, sink)

@@ -154,10 +154,14 @@ def split(
         tid[to] = steps[np.cumsum(threads)]
         changes += int(first_tid != last_tid) + int(np.count_nonzero(np.diff(steps)))
         last_tid = int(steps[-1])
+        rows_of_tables = picked["kind"] >= layout.KIND_TABLE_FIRST
+        in_session = rows_of_tables & (picked["kind"] < layout.KIND_TICKS_FIRST)  # their times are no ticks
         begin[to] = to_ns(np.ascontiguousarray(picked["begin"]), ticks, ns, slope)
+        begin[to][in_session] = picked["begin"][in_session].view(np.int64)
         begin[to][threads & (picked["begin"] == 0)] = 0  # no time was told
         length = to_ns(np.ascontiguousarray(picked["end"]), ticks, ns, slope) - begin[to]
         counters = picked["kind"] == layout.KIND_COUNTER
+        length[in_session] = (picked["end"] - picked["begin"])[in_session].view(np.int64)
         length[picked["end"] == picked["begin"]] = 0
         length[counters] = picked["end"][counters].view(np.int64)
         negative = (length < 0) & ~counters
@@ -179,14 +183,14 @@ def split(
         for each in np.unique(picked["kind"]).tolist():
             kinds |= 1 << (each & 63)
         all_flags |= int(np.bitwise_or.reduce(picked["flags"]))
-        all_task |= int(np.bitwise_or.reduce(picked["task"][~threads]))
-        all_attr |= int(np.bitwise_or.reduce(picked["attr"]))
+        all_task |= int(np.bitwise_or.reduce(picked["task"][~threads & ~rows_of_tables]))
+        all_attr |= int(np.bitwise_or.reduce(picked["attr"][~rows_of_tables]))
         name_max = max(name_max, int(picked["name"].max(initial=0)))
         rows += len(picked)
     return rows, kinds, all_flags, all_task, all_attr, changes, name_max, clipped
 
 
-def _chain(journal: Buffer, at: int) -> bytes:
+def chain(journal: Buffer, at: int) -> bytes:
     """The joined data of the MORE slots that begin at `at`."""
     found = b""
     view = memoryview(journal).cast("B")
@@ -240,7 +244,7 @@ def payloads(journal: Buffer, more: Array, flags: Array, offsets: Array, valid: 
         offsets[row] = used
         if at < 0:
             continue
-        for tag, body in _entries(_chain(journal, at)):
+        for tag, body in _entries(chain(journal, at)):
             if tag in _PAYLOAD_TAGS:
                 text = _payload_json(tag, body, int(flags[row]))
                 if text is not None:
@@ -278,7 +282,7 @@ def errors(journal: Buffer, more: Array) -> list[str]:
     """See `backend.Loops.errors`."""
     found = []
     for at in more.tolist():
-        body = next((body for tag, body in _entries(_chain(journal, at)) if tag == layout.MORE_ERROR), b"")
+        body = next((body for tag, body in _entries(chain(journal, at)) if tag == layout.MORE_ERROR), b"")
         found.append(body.decode("utf-8", "replace") or "?")
     return found
 
@@ -286,5 +290,5 @@ def errors(journal: Buffer, more: Array) -> list[str]:
 def end_threads(journal: Buffer, more: Array, out: Array) -> None:
     """See `backend.Loops.end_threads`."""
     for row, at in enumerate(more.tolist()):
-        body = next((body for tag, body in _entries(_chain(journal, at)) if tag == layout.MORE_END_TID), b"")
+        body = next((body for tag, body in _entries(chain(journal, at)) if tag == layout.MORE_END_TID), b"")
         out[row] = struct.unpack("<I", body[:4])[0] if len(body) >= 4 else -1

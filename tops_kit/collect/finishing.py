@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from topstx.recorder import layout
 
-from tops_kit.collect import clock, control, journal, state
+from tops_kit.collect import clock, control, cuts, journal, state
 from tops_kit.collect import journal_format as jf
 from tops_kit.collect.arrays import Array
 from tops_kit.collect.drain import RECORD
@@ -134,6 +134,7 @@ def _close(collector: Collector, status: str) -> None:
     )
     for row in collector.processes.rows.values():
         _count(collector, row)
+    _tell_time(collector)
     writer.set_attribute("clock", collector.clock.to_json())
     writer.set_attribute(
         "blocked_ns",
@@ -146,6 +147,19 @@ def _close(collector: Collector, status: str) -> None:
     writer.close(status)
     collector.sweeper.stop()
     remove_files(collector.folder)
+
+
+def _tell_time(collector: Collector) -> None:
+    """How the time divides, where a simulator stopped or moved it; what makes it less than exact."""
+    found = collector.cut_file.read()
+    if not found.used:
+        return
+    anchors = collector.clock
+    wall_ns = anchors.last.monotonic_ns - anchors.first.monotonic_ns
+    waiting_ns = collector.converter.waiting_ns
+    collector.writer.set_attribute("time", cuts.summary(found, wall_ns, waiting_ns))
+    for code, count, note in cuts.marks(found, wall_ns):
+        collector.writer.ledger.count("clock", code, count, note)
 
 
 def _count(collector: Collector, row: Row) -> None:
@@ -197,6 +211,6 @@ def remove_files(folder: Path) -> None:
     """
     journal.remove_parts(folder)
     remove_folders(folder, ("rings", "names"))
-    for name in (state.FILE, clock.FILE, control.FILE):
+    for name in (state.FILE, clock.FILE, cuts.FILE, control.FILE):
         with contextlib.suppress(OSError):
             (folder / name).unlink(missing_ok=True)

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from topstx.recorder import cuts as shared_cuts
 from topstx.recorder import layout
 
 from tops_kit.collect import control as control_file
@@ -126,7 +127,9 @@ def _open(options: argparse.Namespace) -> tuple[Collector, Control]:
             if exists
             else control_file.create(folder, policy=options.policy)
         )
-        control.clock = best_clock(loops)
+        mode = "model" if os.environ.get("TOPS_CLOCK") == "model" else "virtual"
+        control.clock = layout.CLOCK_MONOTONIC if mode == "model" else best_clock(loops)
+        shared_cuts.create(str(folder), mode)
         collector = begin(folder, control, writer, loops)
     except OSError as error:
         writer.abandon()

@@ -55,6 +55,11 @@ class Row:
         return self.ended_by is not None
 
     @property
+    def serial(self) -> int:
+        """Of its first incarnation; 0 when no names file tells."""
+        return self.names[0].serial if self.names else 0
+
+    @property
     def recorder(self) -> str | None:
         known = {_BACKENDS.get(int(names.header["backend"]), "") for names in self.names} - {""}
         return ", ".join(sorted(known)) or None
@@ -126,6 +131,10 @@ class Processes:
         return self.add(
             missing_names(self.folder / layout.names_file_name(serial), self.texts, serial, pid), None
         )
+
+    def number(self, row: Row) -> int:
+        """A number of a process of this recording, from 1, that stays."""
+        return next(number for number, one in enumerate(self.rows.values(), 1) if one is row)
 
     def _free_id(self, pid: int) -> int:
         process_id, again = pid, 0

@@ -15,7 +15,7 @@ from tops_kit.collect.backend import Loops, load
 from tops_kit.collect.clock import ClockFile, ClockTable, take_anchor
 from tops_kit.collect.collector import STOPPED_EARLY, Collector
 from tops_kit.collect.control import FILE, Control, create, open_control
-from tops_kit.collect.convert import TABLES
+from tops_kit.collect.convert import COUNTED, TABLES
 from tops_kit.collect.drain import RECORD
 from tops_kit.collect.journal import Part
 from tops_kit.collect.writing import journal_of
@@ -215,7 +215,11 @@ def _end_dead(collector: Collector) -> None:
             last = finishing.last_tick(collector, ring.process, [ring])
             ticks[ring.clock] = max(ticks[ring.clock], last)
         frozen = collector.clock.freeze()
-        ends = [frozen.to_ns(tick, clock) for clock, tick in ticks.items() if tick]
+        ends = [
+            collector.session_ns(frozen.to_ns(tick, clock) - frozen.origin_ns, row.serial)
+            for clock, tick in ticks.items()
+            if tick
+        ]
         with collector.processes.lock:
             collector.processes.end(row, max(ends, default=None))
         collector.finish_rings(rings, lambda ring, ticks=ticks: ticks[ring.clock])  # type: ignore[misc]
@@ -228,7 +232,7 @@ def _recount(collector: Collector) -> None:
     for row in collector.processes.rows.values():
         row.written = 0
     session = Session.open(collector.folder)
-    for table in ("tx", "counter"):
+    for table in COUNTED:
         for batch in session.table(table, ["process_id"]).to_batches():
             ids, counts = np.unique(np.asarray(batch.column(0)), return_counts=True)
             for process_id, count in zip(ids.tolist(), counts.tolist(), strict=True):

@@ -66,6 +66,9 @@ class PartWriter:
             sink = TableFilter(self.writer, leave_out or set())
             self._converter.convert(part.memory, part.blocks(), clock, sink)
             self._append_processes()
+            if self._converter.devices.changed:
+                self.writer.set_attribute("devices", self._converter.devices.to_json())
+                self._converter.devices.changed = False
             self.unflushed = part
             self._flush(part, generation)
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-FORMAT_VERSION = (1, 0)
+FORMAT_VERSION = (1, 1)
 
 
 class Kind(Enum):
@@ -88,6 +88,20 @@ _CONTEXT = _c("context_id", "int64", "context on the device")
 _STREAM = _c("stream_id", "int64", "stream (queue) of the context")
 _CORRELATION = _c("correlation_id", "int64", "same number as the runtime call that caused it")
 _ARGS = _c("args", "text", "JSON object: what no other column holds")
+_QUEUED = _c("queued_ns", "int64", "begin of the runtime call that asked for it")
+_SUBMIT = _c("submit_ns", "int64", "handed to the device")
+_CONTENTION = _c(
+    "contention_ns", "int64", "how much longer it took as others used L3, links and PCIe too, ns"
+)
+_GRAPH_ID = _c("graph_id", "int64", "graph whose launch it is part of")
+_NODE = _c("graph_node_id", "int64", "node of the graph that launched it")
+_STACK = _c("stack_id", "int64", "call stack of the runtime call, its innermost frame: key of table stack")
+_METRIC = _c(
+    "metric_id",
+    "int64",
+    "counters of the launch: key of table kernel_metric, with process_id; launches with the same counters "
+    "share them",
+)
 _EXTERNAL = _c("external_id", "int64", "framework operator that caused it (column external_id of table op)")
 
 
@@ -98,10 +112,18 @@ def _interval(
     track: tuple[str, ...],
     *summary: tuple[str, ...],
     values: tuple[str, ...] = ("duration_ns",),
+    appended: tuple[Column, ...] = (),
 ) -> Table:
+    """`appended`: columns that came with later versions."""
     head = (_START, _DURATION, _c("name", "name", "what ran"))
     return Table(
-        name, Kind.INTERVAL, comment, (*head, *columns, _ARGS), track, summary or (("name",),), values
+        name,
+        Kind.INTERVAL,
+        comment,
+        (*head, *columns, _ARGS, *appended),
+        track,
+        summary or (("name",),),
+        values,
     )
 
 
@@ -123,6 +145,7 @@ _TABLES = (
             _EXTERNAL,
         ),
         _HOST,
+        appended=(_STACK,),
     ),
     _interval(
         "op",
@@ -187,6 +210,13 @@ _TABLES = (
         ("name",),
         ("full_name", "name"),
         ("full_name", "name", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z"),
+        appended=(
+            _CONTENTION,
+            _METRIC,
+            _GRAPH_ID,
+            _c("grid_id", "int64", "number of the launch in its process"),
+            _c("clusters", "int64", "clusters of the device that it held"),
+        ),
     ),
     _interval(
         "memcpy",
@@ -207,6 +237,14 @@ _TABLES = (
         _QUEUE,
         ("copy_kind",),
         values=("duration_ns", "size_bytes"),
+        appended=(
+            _QUEUED,
+            _SUBMIT,
+            _CONTENTION,
+            _GRAPH_ID,
+            _c("src_device_id", "int64", "device it reads from; null: the host"),
+            _c("dst_device_id", "int64", "device it writes to; null: the host"),
+        ),
     ),
     _interval(
         "memset",
@@ -226,6 +264,7 @@ _TABLES = (
         _QUEUE,
         ("memory_kind",),
         values=("duration_ns", "size_bytes"),
+        appended=(_QUEUED, _SUBMIT, _CONTENTION, _GRAPH_ID),
     ),
     Table(
         "memory",
@@ -243,6 +282,15 @@ _TABLES = (
             _c("allocated_bytes", "int64", "bytes in use after it"),
             _c("reserved_bytes", "int64", "bytes the allocator holds after it"),
             _ARGS,
+            _CORRELATION,
+            _CONTEXT,
+            _STREAM,
+            _c("memory_kind", "name", "Device, Pinned, ..."),
+            _c("allocation", "int64", "number of the allocation in its process: an address may come back"),
+            _c("pool_id", "int64", "memory pool"),
+            _c("range", "name", "innermost TX range of the thread that was open"),
+            _c("place", "name", "where the program asked for it"),
+            _STACK,
         ),
         _HOST,
     ),
@@ -259,6 +307,7 @@ _TABLES = (
             _c("sync_kind", "name", "stream, device, event, ..."),
         ),
         _QUEUE,
+        appended=(_THREAD, _c("event_id", "int64", "event that was waited for")),
     ),
     _interval(
         "graph",
@@ -273,6 +322,12 @@ _TABLES = (
             _c("graph_id", "int64", "the graph"),
         ),
         _QUEUE,
+        appended=(
+            _QUEUED,
+            _SUBMIT,
+            _c("exec_id", "int64", "its executable form"),
+            _c("nodes", "int64", "nodes that ran"),
+        ),
     ),
     _interval(
         "tx",
@@ -379,6 +434,7 @@ _TABLES = (
             _c("line", "int64", "line"),
             _c("counter", "name", "cycles, stalls by reason, bytes, ..."),
             _c("value", "float64", "value, summed over SIPs"),
+            _METRIC,
         ),
     ),
     _interval(
@@ -389,6 +445,7 @@ _TABLES = (
             _THREAD,
         ),
         _HOST,
+        appended=(_CORRELATION,),
     ),
     Table(
         "link",
@@ -469,7 +526,93 @@ _TABLES = (
             _c("name", "name", "product name"),
             _c("kind", "name", "gcu, gpu, ..."),
             _c("properties", "text", "JSON object of what the trace says of it"),
+            _c("part", "name", "part that is modelled, e.g. s60"),
+            _c("specification_hash", "name", "of the part's figures, which are in `properties`"),
+            _c("cost_model", "int64", "version of the cost model"),
+            _c("slice", "name", "virtual function that it is; null: a whole device"),
         ),
+    ),
+    Table(
+        "kernel_metric",
+        Kind.PLAIN,
+        "counters of kernel launches, over all SIPs; launches with the same counters share a metric_id",
+        (
+            _PROCESS,
+            _METRIC,
+            _c("correlation_id", "int64", "of the first launch with them"),
+            _c("kernel", "name", "kernel"),
+            _c("counter", "name", "cycles, flops, bytes by memory and direction, stalls by cause, ..."),
+            _c("value", "float64", "value"),
+        ),
+    ),
+    Table(
+        "gcu_event",
+        Kind.INSTANT,
+        "events that streams reached",
+        (
+            _START,
+            _PROCESS,
+            _DEVICE,
+            _CONTEXT,
+            _STREAM,
+            _CORRELATION,
+            _c("event_id", "int64", "the event"),
+        ),
+        _QUEUE,
+    ),
+    Table(
+        "external",
+        Kind.INSTANT,
+        "numbers of others that runtime calls were made under",
+        (
+            _START,
+            _PROCESS,
+            _THREAD,
+            _CORRELATION,
+            _c("external_kind", "int64", "whose numbers, as the program chose"),
+            _c("external_id", "int64", "the number"),
+        ),
+        _HOST,
+    ),
+    _interval(
+        "host_function",
+        "functions of the host that streams waited for",
+        (_PROCESS, _DEVICE, _CONTEXT, _STREAM, _CORRELATION, _GRAPH_ID, _NODE),
+        _QUEUE,
+    ),
+    Table(
+        "stream_race",
+        Kind.INSTANT,
+        "pairs of operations that used the same bytes with no order between them, one of them storing",
+        (
+            _START,
+            _c("name", "name", "the first operation"),
+            _PROCESS,
+            _DEVICE,
+            _CORRELATION,
+            _c("second", "name", "the second operation"),
+            _c("second_correlation_id", "int64", "runtime call of the second"),
+            _c("address", "int64", "first byte that both use, as int64 bits"),
+            _c("size_bytes", "int64", "bytes that both use"),
+            _c("first_stack", "name", "where the first was asked for"),
+            _c("second_stack", "name", "where the second was asked for"),
+        ),
+        ("process_id", "device_id"),
+    ),
+    Table(
+        "print",
+        Kind.INSTANT,
+        "lines that kernels printed",
+        (
+            _START,
+            _c("name", "name", "kernel"),
+            _PROCESS,
+            _DEVICE,
+            _STREAM,
+            _CORRELATION,
+            _c("text", "text", "the line"),
+        ),
+        _QUEUE,
     ),
 )
 

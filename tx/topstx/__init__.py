@@ -31,8 +31,11 @@ from topstx._process import Follower as _Follower
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
     from pathlib import Path
+
+    from topstx.recorder.rows import RowWriter
 
 __all__ = [
     "Counter",
@@ -47,6 +50,7 @@ __all__ = [
     "include_dir",
     "is_recording",
     "mark",
+    "on_session",
     "pop_range",
     "profiler_start",
     "profiler_stop",
@@ -55,6 +59,7 @@ __all__ = [
     "range_pop",
     "range_push",
     "range_start",
+    "row_writer",
     "set_process_name",
     "set_thread_name",
     "start_range",
@@ -109,6 +114,20 @@ def capture(output: str | os.PathLike[str] | None = None) -> AbstractContextMana
     from topstx._capture import capture as block
 
     return block(_recorder, _follower, output, _disabled)
+
+
+def on_session(listener: Callable[[str | None], object]) -> None:
+    """Call `listener(folder)` when this process enters a session (at once when it is in one), and
+    `listener(None)` before it leaves it. For libraries that record rows; a fork child is not told anew.
+    """
+    _follower.listen(listener)
+
+
+def row_writer() -> RowWriter:
+    """What writes rows of other tables (topstx.recorder.rows) into this process's session."""
+    from topstx.recorder.rows import RowWriter
+
+    return RowWriter(_recorder)
 
 
 if os.environ.get("TOPSTX_SESSION") and not _disabled:

@@ -59,7 +59,7 @@ def capture(
             else:
                 os.environ["TOPSTX_SESSION"] = before
             if os.getpid() == owner:
-                backend.detach()
+                follower.leave()
     finally:
         if os.getpid() == owner:
             _stop(collector, errors.UserError)

@@ -190,5 +190,27 @@ def is_recording() -> bool:
     return False
 
 
+def row(  # noqa: PLR0917 - as in C
+    kind: int, begin_ns: int, end_ns: int, name: object, body: bytes, correlation_id: int = 0, /
+) -> bool:
+    """Do nothing. Returns False."""
+    return False
+
+
+def row_wanted(kind: int, /) -> bool:
+    """Never."""
+    return False
+
+
+def intern(text: object, /) -> int:
+    """No names: 0."""
+    return 0
+
+
+def process_serial() -> int:
+    """No session: 0."""
+    return 0
+
+
 def note_exit(known: int, status: int) -> None:
     """Do nothing."""

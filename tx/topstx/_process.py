@@ -23,6 +23,26 @@ class Follower:
         self._backend = backend
         self._reason = reason
         self._hooked = False
+        self._listeners: list[Callable[[str | None], object]] = []
+
+    def listen(self, listener: Callable[[str | None], object]) -> None:
+        """See `topstx.on_session`."""
+        self._listeners.append(listener)
+        folder = self._backend.session()
+        if folder is not None:
+            listener(folder)
+
+    def leave(self) -> None:
+        """Leave the session in order."""
+        self._tell(None)
+        self._backend.detach()
+
+    def _tell(self, folder: str | None) -> None:
+        for listener in self._listeners:
+            try:
+                listener(folder)
+            except Exception as error:  # no reason for the program to fail
+                print(f"topstx: {type(error).__name__}: {error}", file=sys.stderr)
 
     def enter(self, folder: str) -> bool:
         """Attach to the session in `folder`. False when it is none or can't be written; nothing is recorded
@@ -36,6 +56,7 @@ class Follower:
             if hasattr(os, "register_at_fork"):
                 os.register_at_fork(after_in_child=self._describe)
             self._follow_exit()
+        self._tell(folder)
         return True
 
     def _describe(self) -> None:

@@ -24,14 +24,16 @@ PyMODINIT_FUNC PyInit__crec(void) {
 #define TOPSTX_WAIT_BEGIN() PyThreadState *saved_thread = PyEval_SaveThread()
 #define TOPSTX_WAIT_END() PyEval_RestoreThread(saved_thread)
 #include "topstx.h"
+#include "topstx_capsule.h"
 
 #include "crec_names.h"
 #include "crec_domain.h"
 #include "crec_annotate.h"
+#include "crec_rows.h"
 
 /* The Python side repeats this number (topstx/_backend.py). Raise both when a name, an argument, a result or a layout changes
  * on which the two rely: an extension built from other sources is then not used. */
-#define INTERFACE 1
+#define INTERFACE 2
 
 /* ---- the module's functions --------------------------------------------------------------------------------------------- */
 
@@ -240,6 +242,11 @@ static PyMethodDef functions[] = {
     {"profiler_stop", profiler_stop, METH_NOARGS,
      "profiler_stop()\n--\n\nSwitch it off; the captured range ends, and --capture-range-end says what follows."},
     {"disable", disable, METH_NOARGS, "disable()\n--\n\nTurn everything off for good; decorators return the function itself."},
+    {"row", AS_FUNCTION(row), METH_FASTCALL,
+     "row(kind, begin_ns, end_ns, name, body, correlation_id=0, /)\n--\n\nRecord a row of another table; whether it was."},
+    {"row_wanted", row_wanted, METH_O, "row_wanted(kind, /)\n--\n\nWhether rows of this kind are recorded now."},
+    {"intern", intern, METH_O, "intern(text, /)\n--\n\nThe id of a name, for bodies of rows; 0 without a session."},
+    {"process_serial", process_serial, METH_NOARGS, "process_serial()\n--\n\nThis process's number in the session; 0: none."},
     {"note_exit", note_exit, METH_VARARGS, "note_exit(known, status, /)\n--\n\nStore how this process ends."},
     {NULL, NULL, 0, NULL}};
 
@@ -262,6 +269,7 @@ static int module_exec(PyObject *module) {
     if (PyModule_AddObjectRef(module, "Domain", (PyObject *)&domain_type) < 0) return -1;
     if (PyModule_AddObjectRef(module, "Counter", (PyObject *)&counter_type) < 0) return -1;
     if (PyModule_AddIntConstant(module, "INTERFACE", INTERFACE) < 0) return -1;
+    if (add_capsule(module) < 0) return -1;
     return PyModule_AddStringConstant(module, "NAME", "c");
 }
 

@@ -211,6 +211,39 @@ class Backend(Protocol):
         """
         ...
 
+    def row(  # noqa: PLR0917 - the order of a record
+        self,
+        kind: int,
+        begin_ns: int,
+        end_ns: int,
+        name: object,
+        body: bytes,
+        correlation_id: int = 0,
+        /,
+    ) -> bool:
+        """Record a row of another table (topstx.recorder.rows); whether it is in the ring.
+
+        Times are session ns (ticks from KIND_TICKS_FIRST on); `name` is a text, or an id that `intern` gave.
+        Nothing is recorded while recording is off or armed, or when control.rows_off has the kind. The record
+        also says, as `attr`, the name of the innermost open range of the calling thread and task. TypeError
+        or ValueError for arguments that no row can have.
+        """
+        ...
+
+    def row_wanted(self, kind: int, /) -> bool:
+        """Whether `row` would record a row of this kind now."""
+        ...
+
+    def intern(self, text: object, /) -> int:
+        """The id of a name, for bodies of rows: good until the session ends, also in fork children. 0
+        without a session.
+        """
+        ...
+
+    def process_serial(self) -> int:
+        """This process's number in the session (the one in the names of its files); 0 without a session."""
+        ...
+
     def note_exit(self, known: int, status: int) -> None:
         """Store exit_known and exit_status: (1, status) before exit, (2, 0) before exec, (0, 0) when the
         exec failed.

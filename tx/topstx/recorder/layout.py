@@ -21,7 +21,7 @@ RING_BUILDING, RING_LIVE, RING_SUPERSEDED, RING_IDLE, RING_RETIRED = 0, 1, 2, 3,
 KIND_NONE, KIND_RANGE, KIND_MARK, KIND_COUNTER, KIND_THREAD, KIND_THREAD_END, KIND_OVERHEAD, KIND_MORE = (
     range(8)
 )
-KIND_TABLE_FIRST = 16
+KIND_TABLE_FIRST, KIND_TICKS_FIRST = 16, 48
 FLAG_ERROR, FLAG_UNFINISHED, FLAG_MORE, FLAG_START_END = 1, 2, 4, 8
 FLAG_TRUNCATED, FLAG_CAPTURE, FLAG_PUSHED, FLAG_HIDDEN = 16, 32, 64, 128
 MORE_INT, MORE_FLOAT, MORE_STR, MORE_BYTES, MORE_JSON, MORE_END_TID, MORE_ERROR, MORE_BODY = range(1, 9)
@@ -31,15 +31,17 @@ MORE_CONTINUES = 0x80
 NAME_TOO_MANY = 1
 NAMES_MAX = 1_000_000
 BACKEND_C, BACKEND_TWIN, BACKEND_HEADER = 1, 2, 3
+METRICS_ROOFLINE, METRICS_MEMORY, METRICS_STALLS, METRICS_LINES = 1, 2, 4, 8
 ENTRY_NAME, ENTRY_DOMAIN, ENTRY_CATEGORY, ENTRY_ATTR, ENTRY_THREAD, ENTRY_COUNTER, ENTRY_PROCESS = range(1, 8)
 
 CONTROL_MAGIC = b"TOPSCTL1"
-CONTROL_FORMAT = "<8s5IIQQQ4I512s256s1024s1024sI4x"
+CONTROL_FORMAT = "<8s5IIQQQ4I512s256s1024s1024sI4xQII512s512s"
 CONTROL_FIELDS = [
     "magic", "layout_version", "policy", "recording", "clock", "ring_initial_bytes", "ring_max_records",
     "process_max_bytes", "heartbeat_ns", "collector_pid", "capture_end", "capture_repeats",
     "capture_count", "shutdown_request", "capture_name", "capture_domain", "domain_include",
-    "domain_exclude", "lost_processes",
+    "domain_exclude", "lost_processes", "rows_off", "backtrace", "metrics", "kernel_include",
+    "kernel_exclude",
 ]  # fmt: skip
 CONTROL_BYTES = PAGE
 
@@ -65,6 +67,22 @@ RECORD_BYTES = 32
 
 MORE_FORMAT = "<30sBB"
 MORE_FIELDS = ["data", "kind", "used"]
+
+CUTS_MAGIC = b"TOPSCUT1"
+CUTS_VIRTUAL, CUTS_MODEL = 0, 1
+CUTS_LOCK_BYTE, CUTS_PRESENCE_BYTE = 1 << 40, (1 << 40) + 1
+CUTS_WINDOW = 4096
+CUTS_PIDS = 64
+CUTS_FORMAT = "<8sIIQQqqqQQQQQQQI4x256s"
+CUTS_FIELDS = [
+    "magic", "layout_version", "mode", "sequence", "open_begin", "open_session", "frozen", "shift", "entries",
+    "open_process", "processes", "simulator_ns", "jumped_ns", "hidden_ns", "lost_entries", "order_measured",
+    "pids",
+]  # fmt: skip
+CUTS_ENTRIES_OFFSET = PAGE
+CUT_FORMAT = "<qqqqQ"
+CUT_FIELDS = ["begin_raw", "end_raw", "session_begin", "session_end", "process_serial"]
+CUT_BYTES = 40
 
 NAMES_MAGIC = b"TOPSNAM1"
 NAMES_FORMAT = "<8sIIQQIIIIQQQQQIIiIQQQQQQQ"
@@ -109,6 +127,8 @@ RING_OFFSET = _offsets(RING_FORMAT, RING_FIELDS)
 OPEN_OFFSET = _offsets(OPEN_FORMAT, OPEN_FIELDS)
 RECORD_OFFSET = _offsets(RECORD_FORMAT, RECORD_FIELDS)
 NAMES_OFFSET = _offsets(NAMES_FORMAT, NAMES_FIELDS)
+CUTS_OFFSET = _offsets(CUTS_FORMAT, CUTS_FIELDS)
+CUT_OFFSET = _offsets(CUT_FORMAT, CUT_FIELDS)
 
 
 def control_bytes(
@@ -127,6 +147,11 @@ def control_bytes(
     capture_domain: str = "",
     domain_include: tuple[str, ...] = (),
     domain_exclude: tuple[str, ...] = (),
+    rows_off: int = 0,
+    backtrace: int = 0,
+    metrics: int = 0,
+    kernel_include: str = "",
+    kernel_exclude: str = "",
 ) -> bytes:
     """The 4096 bytes of a `control` file. Names are cut to what their fields hold."""
 
@@ -154,6 +179,11 @@ def control_bytes(
         listed(domain_include),
         listed(domain_exclude),
         0,
+        rows_off,
+        backtrace,
+        metrics,
+        kernel_include.encode()[:511],
+        kernel_exclude.encode()[:511],
     )
     return body.ljust(CONTROL_BYTES, b"\0")
 

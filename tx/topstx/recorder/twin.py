@@ -46,14 +46,18 @@ __all__ = [
     "detach",
     "end_range",
     "get_domain",
+    "intern",
     "is_recording",
     "mark",
     "note_exit",
     "pop_range",
     "process_entry",
+    "process_serial",
     "profiler_start",
     "profiler_stop",
     "push_range",
+    "row",
+    "row_wanted",
     "session",
     "set_thread_name",
     "start_range",
@@ -64,6 +68,7 @@ NAME = "twin"
 _ON = layout.RECORDING_ON
 _PUSHED, _CAPTURE = layout.FLAG_PUSHED, layout.FLAG_CAPTURE
 _CO_WRAPPED = 0x20 | 0x80 | 0x200  # generator, coroutine, asynchronous generator
+_BODY_MAX = layout.PAYLOAD_MAX - 3
 _DOUBLE, _WORD = Struct("<d"), Struct("<Q")
 
 
@@ -293,6 +298,46 @@ class Counter:
             writer = process.new_writer()
         name = process.counter(self._domain, self.name, self.unit)
         writer.sample(name, bits)
+
+
+# -- rows of other tables -----------------------------------------------------------------------------------
+
+
+def row(  # noqa: PLR0917 - as in C
+    kind: int, begin_ns: int, end_ns: int, name: object, body: bytes, correlation_id: int = 0, /
+) -> bool:
+    """Record a row of another table; whether it was."""
+    process = current.process
+    if process is None or process.recording[0] != _ON:
+        return False
+    if len(body) > _BODY_MAX:
+        raise ValueError(f"row(): a body has {_BODY_MAX} bytes at most")
+    if not process.wants_row(kind):
+        return False
+    try:
+        writer: Writer = process.local.writer
+    except AttributeError:
+        writer = process.new_writer()
+    number = name if type(name) is int else name_of(process, name)
+    return writer.row(kind, begin_ns, end_ns, number | (correlation_id & 0xFFFFFFFF) << 32, body)
+
+
+def row_wanted(kind: int, /) -> bool:
+    """Whether rows of this kind are recorded now."""
+    process = current.process
+    return process is not None and process.recording[0] == _ON and process.wants_row(kind)
+
+
+def intern(text: object, /) -> int:
+    """The id of a name, for bodies of rows; 0 without a session."""
+    process = current.process
+    return 0 if process is None else name_of(process, text)
+
+
+def process_serial() -> int:
+    """This process's number in the session; 0: none."""
+    process = current.process
+    return 0 if process is None else process.serial
 
 
 # -- domains ------------------------------------------------------------------------------------------------

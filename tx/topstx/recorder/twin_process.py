@@ -143,6 +143,11 @@ class Process:
         name = domain or "default"
         return name not in self._exclude and (not self._include or name in self._include)
 
+    def wants_row(self, kind: int) -> bool:
+        """Whether rows of this kind of table are to be recorded, while recording is on."""
+        off: int = self._control.words[_CONTROL["rows_off"] // 8]
+        return layout.KIND_TABLE_FIRST <= kind < 64 and not off >> kind & 1
+
     def begins_capture(self, message: object, domain: str) -> bool:
         """Switch recording on when it is armed and this range is the one that it waits for."""
         if self.recording[0] != layout.RECORDING_ARMED or not self._capture_name:

@@ -37,6 +37,8 @@ _pack_open_middle = Struct("<QIIIIHBB").pack_into
 _OPEN_PAYLOAD = Struct("<BB14s")
 _PAYLOAD_AFTER_BEGIN = layout.OPEN_OFFSET["payload"] - 8
 _MORE = Struct(layout.MORE_FORMAT)
+_BODY = Struct("<BH")  # tag and length, before the body of a row
+_U64 = 0xFFFFFFFFFFFFFFFF
 
 # Places of header fields in 8-byte words.
 HEAD = layout.RING_OFFSET["head"] // 8
@@ -306,8 +308,13 @@ class Writer:
 
     # -- records --------------------------------------------------------------------------------------------
 
-    def put(self, begin: int, end: int, name_task: int, tail: int, more: bytes = b"") -> bool:
-        """Write a record, with MORE slots when there is `more`. False: dropped and counted."""
+    def put(
+        self, begin: int, end: int, name_task: int, tail: int, more: bytes = b"", tick: int | None = None
+    ) -> bool:
+        """Write a record, with MORE slots when there is `more`. False: dropped and counted.
+
+        `tick` is the present time where `end` isn't on the recording's clock.
+        """
         count = 1 + (len(more) + layout.MORE_DATA - 1) // layout.MORE_DATA
         if self.head + count > self.limit and not self._room(count):
             return False
@@ -322,8 +329,17 @@ class Writer:
         if back:
             raw[self._record_offset : self._record_offset + len(back)] = back
         self.words[HEAD] = self.head
-        self.words[LAST_TICK] = end
+        self.words[LAST_TICK] = end if tick is None else tick
         return True
+
+    def row(self, kind: int, begin: int, end: int, name_task: int, body: bytes) -> bool:
+        """Write a row of another table. False: dropped and counted."""
+        stack = self.stack()
+        tail = min(len(stack) - stack.hidden, 0xFFFF) << _DEPTH_SHIFT | kind << _KIND_SHIFT
+        if stack and stack[-1][0] != HIDDEN:
+            tail |= stack[-1][2] & 0xFFFFFFFF  # the name of the innermost open range
+        more = _BODY.pack(layout.MORE_BODY, len(body)) + body
+        return self.put(begin & _U64, end & _U64, name_task, tail, more, _now())
 
     def put_thread(self, tid: int) -> None:
         """Say, in the shared ring, whose the following records are."""

@@ -59,6 +59,7 @@ typedef struct topstx_attributes {
 #ifndef TOPSTX_DISABLE
 #include "topstx_attach.h"
 #include "topstx_ranges.h"
+#include "topstx_rows.h"
 #define TOPSTXI_API static inline __attribute__((unused))
 #define TOPSTXI_OFF() TOPSTXI_LIKELY(topstxi_recording() == TOPSTX_RECORDING_OFF)
 
@@ -303,18 +304,15 @@ TOPSTXI_API void topstx_counter_sample(topstx_counter counter, double value) {
 
 /* ---- rows of other tables (runtime calls, I/O, ...), for libraries that record what a program does ---- */
 
-/* The present time on the session's clock, for topstx_row. */
+/* The present time on the recording's clock, for topstx_row of kinds whose times are ticks. */
 TOPSTXI_API uint64_t topstx_now(void) { return topstxi_now(); }
 
-/* A row of the table `kind` (TOPSTX_KIND_TABLE_FIRST and up), `body` of at most TOPSTX_PAYLOAD_MAX bytes as that table defines it. */
+/* A row of the table `kind`, `body` as that table defines it (topstx/recorder/rows.py). Kinds TOPSTX_KIND_TABLE_FIRST and up take
+ * session ns, kinds TOPSTX_KIND_TICKS_FIRST to 63 ticks (topstx_now). A body of more than TOPSTX_PAYLOAD_MAX - 3 bytes is not recorded. */
 TOPSTXI_API void topstx_row(uint32_t kind, uint64_t begin, uint64_t end, const char *name, const void *body, uint32_t bytes) {
-    topstx_record record = {begin, end, 0, 0, 0, 0, (uint8_t)kind, 0};
-    topstxi_value value = {body, bytes, TOPSTX_MORE_BODY};
     topstxi_ring *r;
-    if (topstxi_recording() != TOPSTX_RECORDING_ON || bytes > TOPSTX_PAYLOAD_MAX || !(r = topstxi_ring_mine())) return;
-    record.name = topstxi_name_id(name);
-    record.depth = (uint16_t)r->depth;
-    topstxi_put_value(r, &record, &value);
+    if (!topstxi_row_wanted(kind) || !(r = topstxi_ring_mine())) return;
+    topstxi_row(r, kind, begin, end, topstxi_name_id(name), 0, body, bytes);
 }
 
 /* ---- names ---- */

@@ -5,6 +5,7 @@
  *
  * A session folder being recorded holds
  *     control                      one topstx_control: switches written by tools, heartbeat of the collector
+ *     cuts                         topstx_cuts_header, then entries: where session time leaves the raw clock
  *     rings/<process>-<ring>.ring  topstx_ring_header, open-range table, records      (one producer thread at a time)
  *     names/<process>.names        topstx_names_header, then entries                  (one per process incarnation)
  * <process> is the process serial as 16 hex digits (random, nonzero, new after fork and exec), <ring> counts from 1 in it, decimal.
@@ -56,7 +57,13 @@ typedef struct topstx_control {     /* 4096 bytes, mapped shared by every proces
     char domain_exclude[1024];
     uint32_t lost_processes;        /* processes that could not make their files (rights, disk, limits): nobody knows what they would have recorded; atomic */
     uint32_t pad0;
+    uint64_t rows_off;              /* bit k: rows of kind k (16 and up) are not wanted; of RANGE, MARK, COUNTER: the collector leaves them out */
+    uint32_t backtrace;             /* frames of a call's stack that the runtime records, 0: none */
+    uint32_t metrics;               /* TOPSTX_METRICS_*, bits: counters of launches that the runtime records */
+    char kernel_include[512];       /* UTF-8, NUL-terminated regular expression: only kernels whose name it finds; empty: all */
+    char kernel_exclude[512];       /* the same: not these */
 } topstx_control;
+enum { TOPSTX_METRICS_ROOFLINE = 1, TOPSTX_METRICS_MEMORY = 2, TOPSTX_METRICS_STALLS = 4, TOPSTX_METRICS_LINES = 8 };
 
 /* ---- rings -------------------------------------------------------------------------------------------------------- */
 #define TOPSTX_RING_MAGIC "TOPSRNG1"
@@ -124,7 +131,9 @@ enum {                              /* topstx_record.kind */
     TOPSTX_KIND_THREAD_END = 5,
     TOPSTX_KIND_OVERHEAD = 6,       /* time the recorder itself cost, e.g. waiting for room; name says what */
     TOPSTX_KIND_MORE = 7,           /* bytes that belong to the record before: see topstx_more */
-    TOPSTX_KIND_TABLE_FIRST = 16    /* 16..63: rows of other tables (runtime API, kernels, samples, ...), body in MORE slots */
+    TOPSTX_KIND_TABLE_FIRST = 16,   /* 16..47: rows of other tables (runtime API, kernels, ...), body in MORE slots; see rows.py. Their begin and
+                                       end are session ns (see cuts); `task` is a correlation id, `attr` the name of the innermost open range */
+    TOPSTX_KIND_TICKS_FIRST = 48    /* 48..63: the same, but begin and end are ticks, like those of ranges */
 };
 enum {                              /* topstx_record.flags */
     TOPSTX_FLAG_ERROR = 1,          /* the range was left by an exception */
@@ -163,6 +172,50 @@ enum {                              /* tags in MORE data */
     TOPSTX_MORE_BODY = 8            /* body of a table row */
 };
 #define TOPSTX_PAYLOAD_MAX 16384u
+
+/* ---- cuts --------------------------------------------------------------------------------------------------------- *
+ * Session time against raw time (ns of CLOCK_MONOTONIC). An entry says that from begin_raw to end_raw session time went from
+ * session_begin to session_end: a cut (the simulator worked: equal) or a jump (a wait that took no time: raw equal). Between entries both
+ * clocks run alike (virtual), or session time stands still (model, where the entries of each process are a table of their own that begins at
+ * 0). Before the first entry they are equal (model: 0).
+ *
+ * Who writes holds a POSIX lock (fcntl) on the byte TOPSTX_CUTS_LOCK_BYTE, in virtual mode from the begin of a cut to its end: the kernel
+ * releases that of a process that was killed. `sequence` is odd while fields below it change; a reader tries again when it was odd or has
+ * changed. Each process that uses the file holds a shared lock on TOPSTX_CUTS_PRESENCE_BYTE.
+ */
+#define TOPSTX_CUTS_MAGIC "TOPSCUT1"
+enum { TOPSTX_CUTS_VIRTUAL = 0, TOPSTX_CUTS_MODEL = 1 };
+#define TOPSTX_CUTS_LOCK_BYTE 1099511627776u
+#define TOPSTX_CUTS_PRESENCE_BYTE 1099511627777u
+#define TOPSTX_CUTS_WINDOW 4096u    /* entries by which the file grows; windows are whole pages */
+#define TOPSTX_CUTS_PIDS 64u
+typedef struct topstx_cuts_header { /* the first page of `cuts` */
+    char magic[8];
+    uint32_t layout_version;
+    uint32_t mode;                  /* TOPSTX_CUTS_* */
+    uint64_t sequence;
+    uint64_t open_begin;            /* raw begin of the cut that some process is in, 0: none */
+    int64_t open_session;           /* session time at which it began */
+    int64_t frozen;                 /* session time during it */
+    int64_t shift;                  /* virtual: session time less raw time, outside of cuts */
+    uint64_t entries;               /* complete ones */
+    uint64_t open_process;          /* process serial of who is in the cut */
+    uint64_t processes;             /* that ever used the file */
+    uint64_t simulator_ns;          /* raw time in cuts */
+    uint64_t jumped_ns;             /* session time of jumps, of all processes */
+    uint64_t hidden_ns;             /* processor time that other threads and processes used within cuts */
+    uint64_t lost_entries;          /* for which there was no room on the disk: times after them are off */
+    uint32_t order_measured;        /* 1: model mode, and several threads of a process moved the clock */
+    uint32_t pad0;
+    uint32_t pids[TOPSTX_CUTS_PIDS]; /* of processes that use the file; 0: free */
+} topstx_cuts_header;
+typedef struct topstx_cut {
+    int64_t begin_raw;
+    int64_t end_raw;
+    int64_t session_begin;
+    int64_t session_end;
+    uint64_t process_serial;        /* model: whose; virtual: 0 */
+} topstx_cut;
 
 /* ---- names -------------------------------------------------------------------------------------------------------- */
 #define TOPSTX_NAMES_MAGIC "TOPSNAM1"
@@ -225,6 +278,8 @@ TOPSTX_ASSERT(sizeof(topstx_open) == 64);
 TOPSTX_ASSERT(sizeof(topstx_ring_header) == 320);
 TOPSTX_ASSERT(sizeof(topstx_control) <= TOPSTX_PAGE);
 TOPSTX_ASSERT(sizeof(topstx_names_header) <= TOPSTX_PAGE);
+TOPSTX_ASSERT(sizeof(topstx_cuts_header) <= TOPSTX_PAGE);
+TOPSTX_ASSERT(sizeof(topstx_cut) * TOPSTX_CUTS_WINDOW % TOPSTX_PAGE == 0);
 TOPSTX_ASSERT(__builtin_offsetof(topstx_record, kind) == __builtin_offsetof(topstx_more, kind));
 TOPSTX_ASSERT(__builtin_offsetof(topstx_ring_header, head) == 128);
 TOPSTX_ASSERT(__builtin_offsetof(topstx_ring_header, tail) == 256);
