@@ -164,6 +164,51 @@ def test_more_than_one_thread_on_a_model_clock_is_said() -> None:
     assert clock.now_ns() == 5 + SPEC.host_api_ns
 
 
+def test_without_a_global_lock_only_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys._is_gil_enabled", lambda: False, raising=False)
+    clock_of(Raw(), "model")
+    with pytest.raises(UserError, match="PYTHON_GIL=1"):
+        clock_of(Raw())
+
+
+def test_threads_never_see_time_go_back() -> None:
+    """Cuts and jumps of one thread, while others read."""
+    import sys
+    from threading import Thread
+
+    base = LocalTimeBase()
+    stop: list[int] = []
+    back: list[int] = []
+
+    def read() -> None:
+        last = 0
+        while not stop:
+            now = base.now_ns()
+            if now < last:
+                back.append(last - now)
+            last = now
+
+    readers = [Thread(target=read) for _ in range(2)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for reader in readers:
+            reader.start()
+        last = 0
+        for _ in range(3000):
+            base.begin_cut()
+            base.end_cut()
+            base.advance(5)
+            assert base.now_ns() >= last
+            last = base.now_ns()
+    finally:
+        stop.append(1)
+        for reader in readers:
+            reader.join()
+        sys.setswitchinterval(interval)
+    assert back == []
+
+
 def test_mode_of_the_environment() -> None:
     assert clock_mode({}) == clock_mode({"TOPS_CLOCK": ""}) == "virtual"
     assert clock_mode({"TOPS_CLOCK": "model"}) == "model"

@@ -7,6 +7,7 @@ only by what API calls cost, by waits and by `host_work`, and begins at 0.
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -56,46 +57,53 @@ class LocalTimeBase:
         if mode not in MODES:
             raise ValueError(f"mode {mode!r}: has to be {' or '.join(MODES)}")
         self.mode = mode
+        self._model = mode == "model"
         self._raw = raw
-        self._shift = 0  # what session time is behind raw time
-        # session time where it does not follow the raw clock: in a cut; in model mode always
-        self._frozen: int | None = 0 if mode == "model" else None
+        # what session time is behind raw time; None where it does not follow it: in a cut, and in model mode
+        self._shift: int | None = None if self._model else 0
+        self._frozen = 0  # session time while there is no shift; -1: not known yet
         self._lock = threading.RLock()
         self._depth = 0
 
     def now_ns(self) -> int:
         while True:
-            frozen = self._frozen
-            if frozen is not None:
-                return frozen
             shift = self._shift
+            if shift is None:
+                frozen = self._frozen
+                if frozen >= 0:
+                    return frozen
+                time.sleep(0)  # another thread is just beginning a cut
+                continue
             now = self._raw() - shift
-            if self._shift == shift and self._frozen is None:  # no other thread's cut in between
+            if self._shift is shift:  # no other thread's cut in between, not even one that came to nothing
                 return now
 
     def begin_cut(self) -> None:
-        if self.mode == "model":
+        if self._model:
             return
         self._lock.acquire()
-        if not self._depth:
-            self._frozen = self._raw() - self._shift
         self._depth += 1
+        if self._depth == 1:
+            shift = self._shift
+            assert shift is not None
+            # no thread may see a later time than that at which this stops
+            self._frozen = -1
+            self._shift = None
+            self._frozen = self._raw() - shift
 
     def end_cut(self) -> None:
-        if self.mode == "model":
+        if self._model:
             return
         if not self._depth:
             raise RuntimeError("end_cut without begin_cut")
         self._depth -= 1
         if not self._depth:
-            assert self._frozen is not None
             self._shift = self._raw() - self._frozen
-            self._frozen = None
         self._lock.release()
 
     def advance(self, ns: int) -> None:
         with self._lock:
-            if self._frozen is not None:
+            if self._shift is None:
                 self._frozen += ns
             else:
                 self._shift -= ns
@@ -122,7 +130,8 @@ class _Cut:
 class Clock:
     """Session time of a process over a time base, with the host's costs of a part.
 
-    `sleep` (seconds) and `threads` (how many Python threads there are) are for tests.
+    `sleep` (seconds) and `threads` (how many Python threads there are) are for tests. Raises UserError where
+    nothing keeps other threads from running in a cut.
     """
 
     def __init__(
@@ -133,6 +142,11 @@ class Clock:
         sleep: Callable[[float], None] = time.sleep,
         threads: Callable[[], int] = threading.active_count,
     ) -> None:
+        if base.mode != "model" and not getattr(sys, "_is_gil_enabled", lambda: True)():
+            raise UserError(
+                "this Python runs without a global lock, so other threads would go on in a cut: "
+                "set PYTHON_GIL=1, or TOPS_CLOCK=model"
+            )
         self.base = base
         self.model = base.mode == "model"
         self.now_ns = base.now_ns  # called at every API call: no frame in between
