@@ -45,7 +45,7 @@ def _pending(timeline: Timeline) -> set[Operation]:
     found.update(timeline._ready, timeline._calls, timeline._open)
     todo = list(found)
     while todo:
-        for other in todo.pop()._followers or ():
+        for other in _behind(todo.pop()):
             if other not in found:
                 found.add(other)
                 todo.append(other)
@@ -74,8 +74,14 @@ def _forget(timeline: Timeline, operation: Operation, dropped: set[Operation]) -
     stream = operation.stream
     stream.last = None
     stream.depth = 0
-    for other in operation._followers or ():
+    for other in _behind(operation):
         other._missing -= 1
         if not other._missing and other not in dropped:
             timeline._ready.append(other)
-    operation._followers = None
+    operation._next = operation._followers = None
+
+
+def _behind(operation: Operation) -> list[Operation]:
+    """What waits for an operation; as often as it does."""
+    following = [] if operation._next is None else [operation._next]
+    return following + (operation._followers or [])

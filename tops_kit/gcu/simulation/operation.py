@@ -72,6 +72,7 @@ class Operation:
         "_engine",
         "_followers",
         "_missing",
+        "_next",
         "_peer_engine",
         "_reservation",
         "_units",
@@ -132,7 +133,8 @@ class Operation:
         self._peer_engine: Engine | None = None
         self._units = 0
         self._missing = 0  # operations before it that are not done
-        self._followers: list[Operation] | None = None
+        self._next: Operation | None = None  # on its stream
+        self._followers: list[Operation] | None = None  # on other streams
         self._due_ns = -1  # of its next event, which of the heap's entries is the valid one
         self._reservation: Reservation | None = None
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import threading
 from collections import deque
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from tops_kit.gcu.simulation.bandwidth import Bandwidth
+from tops_kit.gcu.simulation.checks import engine_of, lacks
+from tops_kit.gcu.simulation.delivery import deliver, hand_out
 from tops_kit.gcu.simulation.operation import Operation
 
 if TYPE_CHECKING:
@@ -47,16 +49,17 @@ class Timeline:
             if time_ns > self.now_ns:
                 if self._events and self._events[0][0] <= time_ns:
                     self._run(time_ns)
-                self.now_ns = max(self.now_ns, time_ns)  # a callback may have moved it
+                    time_ns = max(self.now_ns, time_ns)  # a callback may have moved it
+                self.now_ns = time_ns
             stream = operation.stream
             device = stream.device
             engine = device.engines.get(operation.engine)
             if engine is None or stream.pool is not None or operation.peer is not None:
-                engine = self._engine_of(operation)
+                engine = engine_of(operation)
             operation._engine = engine
             for name in operation.demand:
                 if name not in device.resources:
-                    _lacks(device, name)
+                    lacks(device, name)
             self._submitted = operation.sequence = self._submitted + 1
             stream.depth += 1
             device.pending += 1
@@ -67,11 +70,8 @@ class Timeline:
             stream.last = operation
             if previous is not None:
                 missing = 1
-                held |= previous.held
-                if previous._followers is None:
-                    previous._followers = [operation]
-                else:
-                    previous._followers.append(operation)
+                held = held or previous.held
+                previous._next = operation
             if operation.after:
                 for other in operation.after:
                     if other.end_ns < 0:
@@ -152,24 +152,6 @@ class Timeline:
         """Engine units became free by other means than an end."""
         self._freed.append(engine)
         self._settle()
-
-    def _engine_of(self, operation: Operation) -> Engine | None:
-        """The engine it needs, where that takes more than its name."""
-        stream, name, peer = operation.stream, operation.engine, operation.peer
-        engines = stream.device.engines
-        engine = engines.get(name)
-        if engine is None and name not in ("host", "none"):
-            raise ValueError(f"no engine {name!r}: one of {', '.join(engines)}, host, none")
-        if stream.pool is not None and name == "clusters":
-            engine = stream.pool
-        if peer is not None:
-            other = operation._peer_engine = peer.device.engines.get(peer.engine)
-            if peer.device is stream.device or engine is None or other is None:
-                raise ValueError(f"{operation!r}: a peer is another device, and both give an engine")
-            for resource in peer.demand:
-                if resource not in peer.device.resources:
-                    _lacks(peer.device, resource)
-        return engine
 
     def _begin_at_once(self, operation: Operation, engine: Engine) -> bool:
         """What _settle does for an operation that has just arrived, if its engine is free and all its own.
@@ -260,7 +242,7 @@ class Timeline:
         else:
             sink = operation.stream.device.sink
             if operation.on_done is not None:
-                _hand_out(operation)
+                hand_out(operation)
             elif sink is not None:
                 sink(operation)
         return True
@@ -295,7 +277,7 @@ class Timeline:
                 self._settle()  # what else happens now happens
                 raise
         if self._ended:
-            self._deliver()
+            deliver(self._ended)
 
     def _arrive(self, operation: Operation) -> None:
         """Nothing before it is missing."""
@@ -477,9 +459,14 @@ class Timeline:
         device = stream.device
         device.pending -= 1
         device.last_end_ns = now_ns
-        followers = operation._followers
-        if followers is not None:
-            operation._followers = None
+        other = operation._next
+        if other is not None:
+            operation._next = None
+            other._missing -= 1
+            if not other._missing:
+                self._ready.append(other)
+        if operation._followers is not None:
+            followers, operation._followers = operation._followers, None
             for other in followers:
                 other._missing -= 1
                 if not other._missing:
@@ -493,40 +480,7 @@ class Timeline:
         if engine.waiting:
             self._freed.append(engine)
 
-    def _deliver(self) -> None:
-        """What is final goes to who wants it; a callback may come back here."""
-        ended = self._ended
-        if len(ended) > 1:
-            ended.sort(key=_final_order)
-        while ended:
-            operation = ended.pop(0)
-            try:
-                _hand_out(operation)
-            except BaseException:
-                self._deliver()
-                raise
-
-
-def _hand_out(operation: Operation) -> None:
-    sink = operation.stream.device.sink
-    try:
-        if sink is not None:
-            sink(operation)
-    finally:
-        if operation.on_done is not None:
-            operation.on_done(operation)
-
 
 def _another(events: list[tuple[int, int, Operation]], time_ns: int) -> bool:
     """Whether a heap's second event is at the same time."""
     return events[1][0] <= time_ns or (len(events) > 2 and events[2][0] <= time_ns)
-
-
-def _final_order(operation: Operation) -> tuple[int, int]:
-    return operation.end_ns, operation.sequence
-
-
-def _lacks(device: DeviceSimulation, resource: str) -> NoReturn:
-    if resource in ("l3", "pcie_up", "pcie_down", "link"):
-        raise ValueError(f"device {device.index} ({device.spec.name}) has no {resource}")
-    raise ValueError(f"no resource {resource!r}: one of {', '.join(device.resources)}")
