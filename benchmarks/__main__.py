@@ -19,7 +19,7 @@ NAMES = {
     "stats": "benchmarks.stats",
     "startup": "benchmarks.startup",
     "engine": "benchmarks.engine",
-    "simulation": "benchmarks.simulation",
+    "device": "benchmarks.device",
 }
 
 

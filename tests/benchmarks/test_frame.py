@@ -32,7 +32,7 @@ def test_the_list_names_every_benchmark(repo_root):
         "stats",
         "startup",
         "engine",
-        "simulation",
+        "device",
     ]
 
 
