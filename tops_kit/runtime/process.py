@@ -77,6 +77,7 @@ class Runtime:
             self.started = True
             HOOKS.set_clock(self.clock.now_ns, self.clock.charge_api if self.clock.model else None)
             HOOKS.place = self.place
+            HOOKS.poll = self.poll
             atexit.register(self.finish)
             if not self._fork_seen and hasattr(os, "register_at_fork"):
                 self._fork_seen = True
@@ -212,6 +213,13 @@ class Runtime:
                 continue
             timeline.advance(clock.wait_until(time_ns))
         timeline.advance(clock.wait_until(operation.end_ns))
+
+    def poll(self) -> None:
+        """Tell what devices have done by now, and what arrays have left behind; waits for nothing."""
+        if self.started:
+            self.timeline.advance(self.clock.now_ns())
+            for context in (*self.contexts, *self.guests.values()):
+                context.drain()
 
     def warn(self, text: str) -> None:
         """Something the user should know, once."""

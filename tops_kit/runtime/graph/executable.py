@@ -74,9 +74,9 @@ class GraphExec:
         streams = [stream, *self._streams]
         begin: Operation | None = None
         if tag is not None or len(streams) > 1:
-            begin = context.enqueue(stream, "marker", "none", 0, None)
-            if tag is not None:
-                begin.tag = _Begin(tag)
+            # a marker may be done as soon as it is submitted: it has its tag before
+            begin_tag = _Begin(tag) if tag is not None else None
+            begin = context.enqueue(stream, "marker", "none", 0, None, tag=begin_tag)
         done: dict[int, Operation] = {}
         for number in self._order:
             lane = self._lane_of[number]
