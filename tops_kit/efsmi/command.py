@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import sys
@@ -12,7 +13,7 @@ from topstx._version import VERSION
 
 from tops_kit.efsmi import exporter, monitor, query, settings, table, text
 from tops_kit.efsmi.document import SECTIONS, document
-from tops_kit.efsmi.machine import Machine
+from tops_kit.efsmi.machine import Look, Machine
 from tops_kit.errors import UserError
 
 EXIT_USAGE = 2
@@ -36,6 +37,10 @@ examples:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line (default: the process's) and return its exit code."""
     try:
+        if sys.stdout is None:  # closed by who started us
+            raise UserError("there is no output to write to")
+        if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+            sys.stdout.reconfigure(errors="backslashreplace")  # names of files that are no text
         _run(_parser().parse_args(argv))
         sys.stdout.flush()
         return 0
@@ -45,6 +50,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_BROKEN_PIPE
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the rest of it fails as well
+        print(f"efsmi: {error.filename or 'output'}: {error.strerror}", file=sys.stderr)
+        return EXIT_USAGE
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except SystemExit as leaving:  # argparse: help and errors
@@ -108,6 +117,7 @@ def _run(args: argparse.Namespace) -> None:
                 flush=True,
             )
     elif args.dmon:
+        _tell(machine.look())
         for rows in monitor.monitor(machine, args.count, _seconds(args.detail), as_json=args.json_format):
             sys.stdout.write(rows)
             sys.stdout.flush()
@@ -122,7 +132,9 @@ def _run(args: argparse.Namespace) -> None:
         for line in settings.apply(machine, args):
             print(line)
     elif args.listing:
-        sys.stdout.write(table.listing(machine.look()))
+        look = machine.look()
+        sys.stdout.write(table.listing(look))
+        _tell(look)
     else:
         _show(args, machine)
 
@@ -136,6 +148,11 @@ def _show(args: argparse.Namespace, machine: Machine) -> None:
     else:
         sys.stdout.write(table.overview(look, text.width()))
         return
+    _tell(look)
+
+
+def _tell(look: Look) -> None:
+    """Remarks, beside what scripts read."""
     for remark in look.remarks():
         print(f"efsmi: note: {remark}", file=sys.stderr)
 

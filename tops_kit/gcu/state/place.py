@@ -46,7 +46,7 @@ def find_place(environ: Mapping[str, str]) -> Place:
     given = environ.get(VARIABLE)
     if given:
         folder = Path(given).expanduser().absolute()
-        if folder.exists() and not folder.is_dir():
+        if os.path.exists(folder) and not os.path.isdir(folder):  # noqa: PTH110, PTH112 - may be hidden from us
             raise StateError(f"{VARIABLE}={given} is not a folder: name one, or leave it unset")
         return Place(folder, given=True)
     name = f"topskit-{_user()}"
