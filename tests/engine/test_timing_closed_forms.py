@@ -90,7 +90,7 @@ def test_transfers_of_a_channel_follow_one_another(run: Any) -> None:
     assert result.channel[0, 3].tolist() == [3, result.cycles, 6000]
 
 
-def test_channels_overlap_their_latencies_and_share_the_port(run: Any) -> None:
+def test_channels_overlap_their_latencies_and_take_the_port_in_turn(run: Any) -> None:
     t = Thread()
     for channel in range(4):
         t.dma(12800, channel=channel, scalar=0)
@@ -100,13 +100,14 @@ def test_channels_overlap_their_latencies_and_share_the_port(run: Any) -> None:
     assert result.of_sips("dma")[0] == result.cycles
 
 
-def test_channels_are_taken_modulo_those_of_the_part_but_the_blocks_own(run: Any) -> None:
+@pytest.mark.parametrize("channels", [S60.channels, S60.channels + 3])  # powers of two
+def test_channels_are_taken_modulo_those_of_the_part_but_the_blocks_own(run: Any, channels: int) -> None:
     t = Thread()
     for channel in (1, 1 + S60.channels, 255):
         t.dma(128, channel=channel, scalar=0)
-    result = run([t.end(scalar=0)], 1, bare())
-    assert result.cycles == (LATENCY + 2) + (LATENCY + 1)  # the first and the block's share the port
-    assert result.channel[0, :, 0].tolist() == [0, 2, *[0] * (S60.channels - 2), 1]
+    result = run([t.end(scalar=0)], 1, bare(channels=channels))
+    assert result.cycles == (LATENCY + 1) + (LATENCY + 1)  # the block's flows between them
+    assert result.channel[0, :, 0].tolist() == [0, 2, *[0] * (channels - 2), 1]
 
 
 def test_a_chained_transfer_starts_when_the_first_is_complete(run: Any) -> None:
@@ -171,15 +172,40 @@ def test_sips_share_l3_fairly(run: Any, threads: int) -> None:
 
 
 def test_what_one_does_not_take_the_others_have(run: Any) -> None:
-    """Max-min: a SIP with many transfers is held by its port, the others share what is left of the link."""
-    many, one = Thread(), Thread()
+    """Max-min: a cluster's link holds its twelve SIPs; the other cluster's only one has what they leave."""
+    traces = [_one_load(240_000)] * 12 + [_one_load(720_000)] + [Thread().end(scalar=0)] * 11
+    result = run(traces, 12, bare(link=240.0, l3=300.0))
+    # thirteen flows of 300: 23 each, but the link's are held at 20, which leaves 60
+    assert result.of_sips("dma").tolist()[:13] == [LATENCY + 12_000] * 13
+
+
+def test_a_sips_transfers_flow_in_the_order_of_their_issue(run: Any) -> None:
+    """The store waits for a unit first; then it goes before the load that was issued after it."""
+    t = Thread().tile(88, 0, scalar=0)
+    store = t.dma(12_800, L1, L3, read=0, channel=0, scalar=0)
+    load = t.dma(25_600, channel=1, scalar=0)
+    t.wait(store, scalar=0)
+    result = run([t.wait(load, scalar=0).end(scalar=0)], 1, bare(), intervals=True)
+    flows = {row["pc"]: (row["start"], row["end"]) for row in result.intervals if row["unit"] == 4}
+    assert flows[STORE] == (100, 100 + LATENCY + 100)
+    assert flows[LOAD] == (0, LATENCY + 300)
+
+
+def test_a_later_transfer_has_what_an_earlier_one_leaves(run: Any) -> None:
+    t = Thread()
+    t.dma(100_000, L3, L1, channel=0, scalar=0)
+    t.dma(28_000, L2, L1, channel=1, scalar=0)
+    result = run([t.end(scalar=0)], 1, bare(link=100.0, latency=(0, 600, 600, 600)), intervals=True)
+    assert [row["end"] for row in result.intervals if row["unit"] == 4] == [LATENCY + 1000] * 2
+
+
+def test_sips_share_by_their_first_transfers(run: Any) -> None:
+    """One with many transfers gets no more than one with one."""
+    many = Thread()
     for channel in range(4):
         many.dma(32_000, channel=channel, scalar=0)
-    one.dma(96_000, scalar=0)
-    p = bare(link=224.0)
-    result = run([many.end(scalar=0), one.end(scalar=0)], 2, p)
-    # five flows: 44.8 each would give the first SIP 179.2, more than its port: it has 128, the other 96
-    assert result.of_sips("dma").tolist()[:2] == [LATENCY + 1000, LATENCY + 1000]
+    result = run([many.end(scalar=0), _one_load(128_000)], 2, bare(link=200.0))
+    assert result.of_sips("dma").tolist()[:2] == [LATENCY + 1280] * 2
 
 
 def test_l2_traffic_leaves_l3_alone(run: Any) -> None:

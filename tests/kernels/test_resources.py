@@ -9,14 +9,15 @@ from tops_kit.engine import timing
 from tops_kit.gcu import Specification
 from tops_kit.gcu.specification import RESOURCES
 
-FACTORS = (1.25, 2, 7)
+FACTORS = (1.25, 2, 4, 7)
 DEVICE = [name for name in RESOURCES if name not in ("host", "pcie", "link")]  # what a launch runs on
-# Transfers that share bandwidth fairly delay each other: what starts earlier can hold up what matters more.
-A_LITTLE = 0.02
+# Threads that do unequal work in bursts: when all get on faster, their transfers can meet where they did not,
+# and fair shares then slow the thread that ends last (docs/cost-model.md, "More of a resource").
+UNEVEN = {("paged_attention", "i20", "l3"): 0.01}
 
 
 def worst(case: Case, part: str) -> tuple[float, str]:
-    """How much slower a launch gets at most, as a fraction, and with more of what."""
+    """How much slower a launch gets at most, as a fraction beyond what is known, and with more of what."""
     kernel = case.kernel.on(part)
     result, program, _ = case.launch(kernel, mode="timed", events=True)
     assert result.events is not None
@@ -24,10 +25,11 @@ def worst(case: Case, part: str) -> tuple[float, str]:
     before = _seconds(kernel.part, result.times.cycles)
     out = [(0.0, "")]
     for resource in DEVICE:
+        known = 0.0 if case.options else UNEVEN.get((case.name, part, resource), 0.0)
         for factor in FACTORS:
             more = kernel.part.scaled(**{resource: factor})
             times = timing.times(program, more, result.events, block_threads=result.block[0])
-            out.append((_seconds(more, times.cycles) / before - 1, f"{resource} x{factor}"))
+            out.append((_seconds(more, times.cycles) / before - 1 - known, f"{resource} x{factor}"))
     return max(out)
 
 
@@ -42,9 +44,10 @@ def test_more_is_never_slower(case: Case, part: str, needs_c: None) -> None:
     assert slower < 1e-12, with_more
 
 
+@pytest.mark.parametrize("part", ["s60", "i20", "t20"])
 @pytest.mark.parametrize("case", smallest(), ids=str)
-def test_at_the_size_of_the_example(case: Case, needs_c: None) -> None:
-    """Long launches that are bound by memory: slower only by a little."""
+def test_at_the_size_of_the_example(case: Case, part: str, needs_c: None) -> None:
+    """Long launches that are bound by memory."""
     causal = {"CAUSAL": True} if case.options.get("CAUSAL") else {}
-    slower, with_more = worst(Case(case.name, causal), "s60")
-    assert slower < A_LITTLE, with_more
+    slower, with_more = worst(Case(case.name, causal), part)
+    assert slower < 1e-12, with_more

@@ -35,6 +35,7 @@ static bool prepare_sips(timing *t) {
         s->queue_pc = (int32_t *)(void *)(s->channel + channels);
         for (size_t c = 0; c < channels; c++) s->channel[c].last = NOBODY;
         for (int b = 0; b < BUCKETS; b++) s->bucket[b] = NOBODY;
+        s->flowing = NOBODY;
     }
     return true;
 }
@@ -62,6 +63,7 @@ timing *timing_create(const timing_parameters *p, int32_t blocks, int32_t block_
     t->keys = keys;
     t->sips = (int32_t)(p->clusters * p->sips_per_cluster);
     t->slots = (int32_t)(p->clusters * (p->sips_per_cluster / block_threads));
+    while (2 * (t->channel_mask + 1) <= p->channels) t->channel_mask = 2 * t->channel_mask + 1;
     t->record = record_intervals;
     t->poll_in = POLL_EVENTS;
     t->free_flow = NOBODY;

@@ -8,11 +8,15 @@ The model. Times are whole cycles from when the device begins with a launch.
   `queue_depth` operations; the scalar unit waits while their queue is full. An operation begins when its
   unit is free and the other unit is done with the buffer slots it reads and writes; it takes the unit's
   start-up (tiles) and its work by the unit's rate, rounded up.
-- A transfer begins when it was issued, the one before it on its channel (modulo the part's channels) and the
-  one it is chained after are complete, and the vector and matrix units are done with its slots. It waits for
-  its memory (the farther one's latency), and then flows. Transfers that flow share, max-min fairly: the SIP's
-  port (what touches its L1), the cluster's L2, the cluster's link to L3, and L3; what is read from and
-  written to the same memory counts twice there. A channel holds `dte_queue_depth` transfers.
+- A transfer begins when it was issued, the one before it on its channel and the one it is chained after are
+  complete, and the vector and matrix units are done with its slots. It waits for its memory (the farther
+  one's latency), and then flows. A channel holds `dte_queue_depth` transfers. Numbers of channels are taken
+  modulo the greatest power of two that the part has: those that meet on more channels meet on fewer, too.
+- What flows uses the SIP's port (if it touches its L1), the cluster's L2, the cluster's link to L3, and L3;
+  what is read from and written to the same memory counts twice there. A SIP's transfers flow in the order of
+  their issue: a later one gets what earlier ones leave. SIPs share max-min fairly: the first transfers of
+  all, then the second ones what those leave, and so on. Were a SIP's transfers to share, too, a store that
+  begins earlier would take from the loads that the next round waits for: faster units would cost time.
 - `wait` waits for a transfer, a barrier first for the thread's vector and matrix units and then for all
   threads, the end for everything. Units and transfers do not wait for transfers that nobody awaited, as on a
   real part.
@@ -39,7 +43,7 @@ from tops_kit.engine.timing_result import TimingResult
 from tops_kit.gcu import Specification
 from tops_kit.isa.program import Program
 
-COST_MODEL_VERSION = 1  # grows when the same events give other times; timing.h has the same
+COST_MODEL_VERSION = 2  # grows when the same events give other times; timing.h has the same
 
 _INTERFACE = 1  # of timing_module.c
 

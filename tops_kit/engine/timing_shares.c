@@ -26,12 +26,11 @@ static uint64_t mixed(uint64_t x) {
     return x ^ (x >> 31);
 }
 
-static double flows_of(uint64_t flows, int route) { return (double)(flows >> (FLOW_BITS * route) & ((1 << FLOW_BITS) - 1)); }
+static int route_at(uint64_t flows, int rank) { return (int)(flows >> (ROUTE_BITS * rank) & ((1 << ROUTE_BITS) - 1)) - 1; }
 
-static int32_t class_with(shares *s, int32_t cluster, uint64_t flows) {
-    for (int32_t k = 1; k < s->classes; k++) {
-        if (s->class[k].cluster == cluster && s->class[k].flows == flows) return k;
-    }
+static uint64_t mark_of(int32_t cluster, uint64_t flows) { return flows ? mixed(flows + 0x9E3779B97F4A7C15u * (uint64_t)(cluster + 1)) : 0; }
+
+static int32_t class_new(shares *s, int32_t cluster, uint64_t flows) {
     if (s->classes == s->capacity) {
         const int32_t capacity = 2 * s->capacity;
         share_class *const grown = realloc(s->class, (size_t)capacity * sizeof *grown);
@@ -39,15 +38,28 @@ static int32_t class_with(shares *s, int32_t cluster, uint64_t flows) {
         s->class = grown;
         s->capacity = capacity;
     }
-    double load[RESOURCES] = {0.0};
-    for (int route = 0; route < ROUTES; route++) {
-        for (int r = 0; r < RESOURCES; r++) load[r] += uses[route][r] * flows_of(flows, route);
+    share_class c = {.flows = flows, .cluster = cluster, .mark = mark_of(cluster, flows), .port_share = HUGE_VAL};
+    for (int route; (route = route_at(flows, c.count)) >= 0; c.count++) {
+        for (int r = 0; r < RESOURCES; r++) c.load[r] += uses[route][r];
     }
-    const double share = load[RESOURCE_PORT] > 0.0 ? s->port / load[RESOURCE_PORT] : HUGE_VAL;
-    s->class[s->classes] = (share_class){.flows = flows, .cluster = cluster, .port_share = share, .link = share * load[RESOURCE_LINK],
-                                         .l2 = share * load[RESOURCE_L2], .l3 = share * load[RESOURCE_L3],
-                                         .mark = flows ? mixed(flows + 0x9E3779B97F4A7C15u * (uint64_t)(cluster + 1)) : 0};
+    if (c.load[RESOURCE_PORT]) {
+        c.port_share = s->port / c.load[RESOURCE_PORT];
+        c.link = c.port_share * c.load[RESOURCE_LINK];
+        c.l2 = c.port_share * c.load[RESOURCE_L2];
+        c.l3 = c.port_share * c.load[RESOURCE_L3];
+    }
+    s->class[s->classes] = c;
     return s->classes++;
+}
+
+static int32_t class_with(shares *s, int32_t cluster, uint64_t flows) {
+    if (!flows) return 1 + cluster;
+    int32_t *const known = &s->known[mark_of(cluster, flows) % KNOWN_CLASSES];
+    if (*known && s->class[*known].cluster == cluster && s->class[*known].flows == flows) return *known;
+    for (int32_t k = 1; k < s->classes; k++) {
+        if (s->class[k].cluster == cluster && s->class[k].flows == flows) return *known = k;
+    }
+    return *known = class_new(s, cluster, flows);
 }
 
 bool shares_init(shares *s, const timing_parameters *p) {
@@ -60,7 +72,7 @@ bool shares_init(shares *s, const timing_parameters *p) {
     s->link_load = calloc((size_t)s->clusters, sizeof *s->link_load);
     s->l2_load = calloc((size_t)s->clusters, sizeof *s->l2_load);
     if (!s->class || !s->class_of || !s->active || !s->port_share || !s->link_load || !s->l2_load) return false;
-    for (int32_t k = 0; k < s->clusters; k++) class_with(s, k, 0);
+    for (int32_t k = 0; k < s->clusters; k++) class_new(s, k, 0);
     for (int32_t k = 0; k < s->sips; k++) s->class_of[k] = 1 + k / (int32_t)p->sips_per_cluster;
     return true;
 }
@@ -107,37 +119,37 @@ static void enter(shares *s, int32_t number) {
     s->active[k] = number;
 }
 
-void shares_change(shares *s, int32_t sip, int route, int by) {
-    const int32_t old = s->class_of[sip];
-    share_class *const c = &s->class[old];
-    int32_t *const known = by > 0 ? &c->more[route] : &c->fewer[route];
-    int32_t now = *known;
+static void count(shares *s, const share_class *c, int by) {
+    s->l3_load += by * c->load[RESOURCE_L3];
+    s->link_load[c->cluster] += by * c->load[RESOURCE_LINK];
+    s->l2_load[c->cluster] += by * c->load[RESOURCE_L2];
+    s->off_l3 += by * !c->load[RESOURCE_L3];
+    s->off_port += by * !c->load[RESOURCE_PORT];
+    s->several += by * (c->count > 1);
+}
+
+void shares_change(shares *s, int32_t sip, uint64_t flows) {
+    const int32_t old = s->class_of[sip], now = class_with(s, s->class[old].cluster, flows); /* may move the classes */
     if (!now) {
-        const uint64_t one = (uint64_t)1 << (FLOW_BITS * route);
-        const uint64_t flows = c->flows, next = by > 0 ? flows + one : flows - one;
-        now = class_with(s, c->cluster, next); /* may move the classes */
-        if (!now) {
-            s->failed = true;
-            return;
-        }
-        *(by > 0 ? &s->class[old].more[route] : &s->class[old].fewer[route]) = now;
+        s->failed = true;
+        return;
     }
-    if (s->class[old].flows) leave(s, old);
-    if (s->class[now].flows) enter(s, now);
+    if (s->class[old].flows) {
+        count(s, &s->class[old], -1);
+        leave(s, old);
+    }
+    if (flows) {
+        count(s, &s->class[now], 1);
+        enter(s, now);
+    }
     s->class_of[sip] = now;
     s->port_share[sip] = s->class[now].port_share;
-    const int32_t cluster = s->class[now].cluster;
-    s->l3_load += by * uses[route][RESOURCE_L3];
-    s->link_load[cluster] += by * uses[route][RESOURCE_LINK];
-    s->l2_load[cluster] += by * uses[route][RESOURCE_L2];
-    s->off_l3 += by * !uses[route][RESOURCE_L3];
-    s->off_port += by * !uses[route][RESOURCE_PORT];
 }
 
 /* One kind of flow while shares are worked out: those of a class on one route. */
 typedef struct {
-    int32_t at, route;
-    double each, all; /* flows of one SIP, of all members */
+    int32_t at, route, rank; /* rank: how many of the SIP's flows come before it */
+    double members;
     bool fixed;
 } share_kind;
 
@@ -146,19 +158,29 @@ typedef struct {
     bool full;
 } share_resource;
 
-/* Rates rise together; a resource that is full stops the flows that use it, and the others rise on. */
-static void fill(const shares *s, share_kind *kind, int32_t kinds, share_resource *resource, double *rate) {
-    const int32_t classes = s->actives, l2 = classes, link = classes + s->clusters, l3 = classes + 2 * s->clusters;
-    const int32_t resources = l3 + 1;
-#define RESOURCE_OF(k, r) ((r) == RESOURCE_PORT ? (k)->at : (r) == RESOURCE_L3 ? l3 : s->class[s->active[(k)->at]].cluster + ((r) == RESOURCE_L2 ? l2 : link))
-    for (int32_t k = 0; k < resources; k++) {
-        resource[k].left = k < l2 ? s->port : k < link ? s->l2 : k < l3 ? s->link : s->l3;
-        resource[k].load = 0.0;
-    }
+static void resources_of(const shares *s, const share_kind *k, share_resource *all, share_resource **each) {
+    const int32_t cluster = s->class[s->active[k->at]].cluster;
+    each[RESOURCE_PORT] = &all[k->at];
+    each[RESOURCE_L2] = &all[s->actives + cluster];
+    each[RESOURCE_LINK] = &all[s->actives + s->clusters + cluster];
+    each[RESOURCE_L3] = &all[s->actives + 2 * s->clusters];
+}
+
+static double used(const share_kind *k, int r) { return uses[k->route][r] * (r == RESOURCE_PORT ? 1.0 : k->members); }
+
+/* The rates of one rank rise together; a resource that is full stops the flows that use it, and the others rise on. */
+static void rise(const shares *s, share_kind *kind, int32_t kinds, int32_t rank, share_resource *resource, double *rate) {
+    const int32_t resources = s->actives + 2 * s->clusters + 1;
+    share_resource *of[RESOURCES];
+    int32_t left = 0;
+    for (int32_t k = 0; k < resources; k++) resource[k].load = 0.0;
     for (share_kind *k = kind; k < kind + kinds; k++) {
-        for (int r = 0; r < RESOURCES; r++) resource[RESOURCE_OF(k, r)].load += uses[k->route][r] * (r == RESOURCE_PORT ? k->each : k->all);
+        if (k->rank != rank) continue;
+        resources_of(s, k, resource, of);
+        for (int r = 0; r < RESOURCES; r++) of[r]->load += used(k, r);
+        left++;
     }
-    for (int32_t left = kinds; left > 0;) {
+    while (left > 0) {
         double level = 0.0;
         bool some = false;
         for (int32_t k = 0; k < resources; k++) {
@@ -170,21 +192,29 @@ static void fill(const shares *s, share_kind *kind, int32_t kinds, share_resourc
         for (int32_t k = 0; k < resources; k++) resource[k].full = resource[k].load > 0.0 && resource[k].left / resource[k].load <= level * ALIKE;
         for (share_kind *k = kind; k < kind + kinds; k++) {
             bool full = false;
-            for (int r = 0; r < RESOURCES; r++) full = full || (uses[k->route][r] && resource[RESOURCE_OF(k, r)].full);
-            if (k->fixed || !full) continue;
+            if (k->rank != rank || k->fixed) continue;
+            resources_of(s, k, resource, of);
+            for (int r = 0; r < RESOURCES; r++) full = full || (uses[k->route][r] && of[r]->full);
+            if (!full) continue;
             k->fixed = true;
             rate[k->at * ROUTES + k->route] = level;
             left--;
             for (int r = 0; r < RESOURCES; r++) {
-                share_resource *const x = &resource[RESOURCE_OF(k, r)];
-                const double used = uses[k->route][r] * (r == RESOURCE_PORT ? k->each : k->all);
-                x->load -= used;
-                x->left -= used * level;
-                if (x->left < 0.0) x->left = 0.0;
+                of[r]->load -= used(k, r);
+                of[r]->left -= used(k, r) * level;
+                if (of[r]->left < 0.0) of[r]->left = 0.0;
             }
         }
+        for (int32_t k = 0; k < resources; k++) {
+            if (resource[k].full) resource[k].left = 0.0; /* whatever roundings say: nothing for later ranks */
+        }
     }
-#undef RESOURCE_OF
+}
+
+static void fill(const shares *s, share_kind *kind, int32_t kinds, int32_t ranks, share_resource *resource, double *rate) {
+    const int32_t l2 = s->actives, link = l2 + s->clusters, l3 = link + s->clusters;
+    for (int32_t k = 0; k <= l3; k++) resource[k].left = k < l2 ? s->port : k < link ? s->l2 : k < l3 ? s->link : s->l3;
+    for (int32_t rank = 0; rank < ranks; rank++) rise(s, kind, kinds, rank, resource, rate);
 }
 
 static bool solution_room(share_solution *x, int32_t count) {
@@ -210,19 +240,17 @@ static bool solve(shares *s, share_solution *x) {
     }
     share_kind *const kind = (share_kind *)s->room;
     share_resource *const resource = (share_resource *)(kind + s->room_classes * ROUTES);
-    int32_t kinds = 0;
+    int32_t kinds = 0, ranks = 0;
     for (int32_t k = 0; k < s->actives; k++) {
         const share_class *const c = &s->class[s->active[k]];
         x->members[2 * k] = s->active[k];
         x->members[2 * k + 1] = c->members;
-        for (int route = 0; route < ROUTES; route++) {
-            const double each = flows_of(c->flows, route);
-            if (each > 0.0) kind[kinds++] = (share_kind){k, route, each, each * c->members, false};
-        }
+        for (int rank = 0; rank < c->count; rank++) kind[kinds++] = (share_kind){k, route_at(c->flows, rank), rank, c->members, false};
+        if (c->count > ranks) ranks = c->count;
     }
     x->count = s->actives;
     x->hash = s->hash;
-    fill(s, kind, kinds, resource, x->rate);
+    fill(s, kind, kinds, ranks, resource, x->rate);
     return true;
 }
 
@@ -272,7 +300,7 @@ static bool of_ports(const shares *s) {
 void shares_solve(shares *s) {
     if (!s->actives) return;
     s->solves++;
-    s->kind = all_alike(s) ? SHARES_ALL_ALIKE : of_ports(s) ? SHARES_OF_PORTS : SHARES_SOLVED;
+    s->kind = s->several ? SHARES_SOLVED : all_alike(s) ? SHARES_ALL_ALIKE : of_ports(s) ? SHARES_OF_PORTS : SHARES_SOLVED;
     if (s->kind != SHARES_SOLVED) return;
     if (!s->solution) s->solution = calloc(SOLUTIONS, sizeof *s->solution);
     share_solution *const x = s->solution ? &s->solution[mixed(s->hash) % SOLUTIONS] : NULL;

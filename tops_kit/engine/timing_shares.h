@@ -1,6 +1,8 @@
-/* Max-min fair shares of bandwidth. A SIP's transfers that use the same resources have the same rate, and SIPs of one cluster with
-   the same transfers are alike: they form a class. Shares follow from how many SIPs each class has. Two cases are seen at a
-   glance: L3 is what holds all flows, or each SIP's port does. Other solutions are kept for when the same numbers come again. */
+/* Shares of bandwidth. The first transfers of all SIPs share it max-min fairly, then the second ones what those leave, and so on.
+   Of a SIP's transfers on one route only the first flows: it takes all that the others could have. SIPs of one cluster whose
+   transfers flow on the same routes in the same order are alike: they form a class. Shares follow from how many SIPs each class
+   has. Two cases are seen at a glance: L3 is what holds all flows, or each SIP's port does. Other solutions are kept for when
+   the same numbers come again. */
 #ifndef TOPS_TIMING_SHARES_H
 #define TOPS_TIMING_SHARES_H
 #include "timing.h"
@@ -10,19 +12,19 @@ enum {
     ROUTE_L1_L3, ROUTE_L1_L2, ROUTE_L2_L3, ROUTE_L1, ROUTE_L3_L3, ROUTE_L2_L2, ROUTE_FILL_L3, ROUTE_FILL_L2,
     ROUTE_ATOMIC_L3, ROUTE_ATOMIC_L2, ROUTE_ATOMIC_L1, ROUTES
 };
-enum { FLOW_BITS = 5 }; /* more than MOST_CHANNELS and the block's */
+enum { ROUTE_BITS = 4 };
 enum { RESOURCE_PORT, RESOURCE_L2, RESOURCE_LINK, RESOURCE_L3, RESOURCES };
 
 int route_of(int from, int to, bool atomic);
 
 typedef struct {
-    uint64_t flows; /* how many on each route, FLOW_BITS each */
+    uint64_t flows; /* their routes + 1, ROUTE_BITS each, the first one in the lowest */
     int32_t cluster, members;
-    int32_t more[ROUTES], fewer[ROUTES]; /* the class with one more or one fewer; 0: not looked up yet */
-    uint64_t mark;                       /* adds to the state's hash for each member */
-    double port_share;                   /* of each flow, when the port is what holds them; */
-    double link, l2, l3;                 /* and what they then use of the others */
-    const double *rate;                  /* by route, bytes a cycle (SHARES_SOLVED) */
+    int32_t count, load[RESOURCES]; /* of flows; how often they use each */
+    uint64_t mark;                  /* adds to the state's hash for each member */
+    double port_share;              /* of the only flow, when the port is what holds it; */
+    double link, l2, l3;            /* and what it then uses of the others */
+    const double *rate;             /* by route, bytes a cycle (SHARES_SOLVED) */
 } share_class;
 
 typedef struct {
@@ -33,6 +35,7 @@ typedef struct {
 } share_solution;
 
 enum { SHARES_ALL_ALIKE, SHARES_OF_PORTS, SHARES_SOLVED };
+enum { KNOWN_CLASSES = 256 };
 
 typedef struct {
     double port, l2, link, l3;
@@ -42,9 +45,11 @@ typedef struct {
     double *port_share; /* by SIP: each flow's rate (SHARES_OF_PORTS) */
     int32_t l3_load, *link_load, *l2_load; /* flows by what they use of each; the latter by cluster */
     int32_t off_l3, off_port;              /* flows that do not use it */
+    int32_t several;                       /* SIPs with more than one flow */
     int32_t *class_of; /* by SIP */
     share_class *class;
     int32_t classes, capacity; /* the first `clusters` from 1 are those without flows; 0 is none */
+    int32_t known[KNOWN_CLASSES]; /* the class last looked up with each mark, modulo */
     int32_t *active;           /* classes with flows and members */
     int32_t actives;
     uint64_t hash;
@@ -57,7 +62,7 @@ typedef struct {
 
 bool shares_init(shares *s, const timing_parameters *p);
 void shares_clear(shares *s);
-void shares_change(shares *s, int32_t sip, int route, int by); /* by: 1 or -1 */
+void shares_change(shares *s, int32_t sip, uint64_t flows); /* as in share_class */
 void shares_solve(shares *s);
 
 /* After shares_solve() gave SHARES_SOLVED. */

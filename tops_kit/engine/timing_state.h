@@ -31,6 +31,10 @@ typedef struct {
     int32_t next;                /* in its channel; in the list of free ones */
     int32_t dependents, sibling; /* those that start after it */
     int32_t same_bucket;
+    int64_t turn;   /* its place among its SIP's transfers: the least goes first */
+    int32_t later;  /* the next of its SIP's that could flow */
+    int32_t active; /* where it stands among those that flow; NOBODY: another one is before it */
+    double left;    /* bytes, when it does not flow */
     uint8_t route, channel, from, to;
     uint8_t waits; /* how many it waits for */
 } flow;
@@ -69,7 +73,8 @@ typedef struct {
     slot_use *use; /* by key */
     channel_state *channel;
     int32_t bucket[BUCKETS]; /* transfers by event */
-    int32_t transfers, flowing;
+    int32_t transfers, issues; /* under way; ever issued */
+    int32_t flowing;           /* the first of those that could flow */
     int64_t flowing_since, idle_since; /* idle_since: the end of the last thread */
 } sip;
 
@@ -99,7 +104,7 @@ typedef struct {
 
 typedef struct {
     int64_t order;
-    active_flow flow;
+    int32_t flow;
 } done_flow;
 
 typedef struct {
@@ -114,6 +119,7 @@ struct timing {
     const uint8_t *flags;
     int32_t blocks, block_threads, keys, sips;
     int32_t slots;
+    int32_t channel_mask; /* of the channels that transfers name: as many as are a power of two */
     bool record;
     int (*poll)(void *);
     void *poll_data;
@@ -182,7 +188,7 @@ static inline slot *slot_of(timing *t, const sip *s) {
     return &t->slot[n / each * slots + n % each / t->block_threads];
 }
 static inline int32_t channel_of(const timing *t, int channel) {
-    return (int32_t)(channel == CHANNEL_BLOCK ? t->p.channels : channel % t->p.channels);
+    return (int32_t)(channel == CHANNEL_BLOCK ? t->p.channels : channel & t->channel_mask);
 }
 void interval_add(timing *t, const timing_interval *x);
 

@@ -91,7 +91,7 @@ bool transfer_issue(timing *t, sip *s, const tevent *e) {
     }
     flow *const f = &t->flow[number];
     *f = (flow){.issued = s->t, .ready = s->t, .bytes = e->bytes, .pc = (int32_t)e->pc, .waited_pc = NOBODY, .event = e->event, .sip = sip_number(t, s),
-                .latency = latency_of(t->p.latency, e->from, e->to), .next = NOBODY, .dependents = NOBODY, .sibling = NOBODY,
+                .latency = latency_of(t->p.latency, e->from, e->to), .next = NOBODY, .dependents = NOBODY, .sibling = NOBODY, .turn = s->issues++, .active = NOBODY, .left = (double)e->bytes,
                 .same_bucket = s->bucket[e->event % BUCKETS], .route = (uint8_t)route_of(e->from, e->to, false), .channel = (uint8_t)place,
                 .from = e->from, .to = e->to};
     if (e->key[0] != KEY_NONE) wait_for_slot(&s->use[e->key[0]], true, f);
@@ -124,7 +124,7 @@ void transfer_atomic(timing *t, sip *s, const tevent *e, int64_t ready, int32_t 
     }
     flow *const f = &t->flow[number];
     *f = (flow){.issued = s->t, .ready = ready, .bytes = e->bytes, .pc = (int32_t)e->pc, .waited_pc = waited_pc, .event = UINT32_MAX, .sip = sip_number(t, s),
-                .latency = latency_of(t->p.atomic, e->from, e->to), .next = NOBODY, .dependents = NOBODY, .sibling = NOBODY, .same_bucket = NOBODY,
+                .latency = latency_of(t->p.atomic, e->from, e->to), .next = NOBODY, .dependents = NOBODY, .sibling = NOBODY, .same_bucket = NOBODY, .turn = s->issues++, .active = NOBODY, .left = (double)e->bytes,
                 .route = (uint8_t)route_of(e->from, e->to, true), .channel = NO_CHANNEL, .from = e->from, .to = e->to};
     schedule(t, f, number);
 }
@@ -189,15 +189,6 @@ static void complete(timing *t, int32_t number) {
     else thread_wake_transferred(t, s, &f);
 }
 
-static void flowing(timing *t, int32_t number, int route, int by) {
-    sip *const s = &t->sip[number];
-    shares_change(&t->shares, number, route, by);
-    if (by > 0 && s->flowing == 0) s->flowing_since = t->now;
-    s->flowing += by;
-    if (s->flowing == 0) t->result.sip[number][SIP_DTE] += t->now - s->flowing_since;
-    t->changed = true;
-}
-
 static bool room_for_active(timing *t) {
     if (t->actives < t->active_capacity) return true;
     const int32_t capacity = t->active_capacity ? 2 * t->active_capacity : 64;
@@ -217,21 +208,68 @@ static bool room_for_active(timing *t) {
     return true;
 }
 
-void transfer_begin(timing *t, int32_t number) {
-    const flow *const f = &t->flow[number];
-    if (f->bytes == 0) {
-        complete(t, number);
-        return;
-    }
+/* Takes a transfer out of those that flow; what it has left stays with it. */
+static void stop(timing *t, flow *f) {
+    const int32_t k = f->active, last = --t->actives;
+    f->left = t->left[k];
+    f->active = NOBODY;
+    if (k == last) return;
+    t->active[k] = t->active[last];
+    t->left[k] = t->left[last];
+    t->rate[k] = t->rate[last];
+    t->flow[t->active[k].flow].active = k;
+}
+
+static void flow_on(timing *t, flow *f, int32_t number) {
     if (!room_for_active(t)) {
         t->status = TIMING_NO_MEMORY;
         return;
     }
-    t->active[t->actives] = (active_flow){number, (int16_t)f->sip, f->route};
-    t->left[t->actives] = (double)f->bytes;
-    t->rate[t->actives] = 0.0;
-    t->actives++;
-    flowing(t, f->sip, f->route, 1);
+    f->active = t->actives++;
+    t->active[f->active] = (active_flow){number, (int16_t)f->sip, f->route};
+    t->left[f->active] = f->left;
+    t->rate[f->active] = 0.0;
+}
+
+/* The first transfer on each route flows. */
+static void arrange(timing *t, int32_t number) {
+    sip *const s = &t->sip[number];
+    uint64_t flows = 0;
+    unsigned routes = 0;
+    int rank = 0;
+    for (int32_t k = s->flowing; k != NOBODY; k = t->flow[k].later) {
+        flow *const f = &t->flow[k];
+        const bool first = !(routes >> f->route & 1);
+        if (first) {
+            flows |= (uint64_t)(f->route + 1) << (ROUTE_BITS * rank++);
+            routes |= 1u << f->route;
+        }
+        if (!first && f->active != NOBODY) stop(t, f);
+        if (first && f->active == NOBODY) flow_on(t, f, k);
+    }
+    shares_change(&t->shares, number, flows);
+    t->changed = true;
+}
+
+void transfer_begin(timing *t, int32_t number) {
+    flow *const f = &t->flow[number];
+    if (f->bytes == 0) {
+        complete(t, number);
+        return;
+    }
+    sip *const s = &t->sip[f->sip];
+    if (s->flowing == NOBODY) s->flowing_since = t->now;
+    int32_t *at = &s->flowing;
+    while (*at != NOBODY && t->flow[*at].turn < f->turn) at = &t->flow[*at].later;
+    f->later = *at;
+    *at = number;
+    arrange(t, f->sip);
+}
+
+static void leave(timing *t, int32_t number) {
+    int32_t *at = &t->sip[t->flow[number].sip].flowing;
+    while (*at != number) at = &t->flow[*at].later;
+    *at = t->flow[number].later;
 }
 
 /* Takes those that are complete out of the active ones, in the order of their SIPs and events. */
@@ -244,14 +282,14 @@ static int32_t take_done(timing *t) {
             k++;
             continue;
         }
-        const done_flow x = {order_of(t->active[k].sip, t->flow[t->active[k].flow].event), t->active[k]};
+        const int32_t number = t->active[k].flow;
+        flow *const f = &t->flow[number];
+        const done_flow x = {order_of(f->sip, f->event), number};
         int32_t place = count++;
         for (; place > 0 && x.order < t->done[place - 1].order; place--) t->done[place] = t->done[place - 1];
         t->done[place] = x;
-        t->actives--;
-        t->active[k] = t->active[t->actives];
-        t->left[k] = t->left[t->actives];
-        t->rate[k] = t->rate[t->actives];
+        stop(t, f);
+        leave(t, number);
     }
     return count;
 }
@@ -271,11 +309,15 @@ void transfers_advance(timing *t, int64_t when) {
     if (when < t->next_done) return;
     t->changed = true; /* even where rounding lets none be complete yet */
     const int32_t done = take_done(t);
+    int32_t last = NOBODY;
     for (int32_t k = 0; k < done; k++) {
-        const active_flow x = t->done[k].flow;
-        flowing(t, x.sip, x.route, -1);
-        complete(t, x.flow);
+        const int32_t number = t->flow[t->done[k].flow].sip;
+        if (number == last) continue;
+        last = number;
+        arrange(t, number);
+        if (t->sip[number].flowing == NOBODY) t->result.sip[number][SIP_DTE] += t->now - t->sip[number].flowing_since;
     }
+    for (int32_t k = 0; k < done; k++) complete(t, t->done[k].flow);
 }
 
 /* The least of all; in four lanes, which changes nothing. */

@@ -75,6 +75,10 @@ class Transfer:
     waits: int = 0  # how many it waits for
     next: Transfer | None = None  # in its channel
     dependents: list[Transfer] = field(default_factory=list)  # that start after it
+    turn: int = 0  # its place among its SIP's transfers: the least goes first
+    active: bool = False  # it flows: no other on its route is before it
+    left: float = 0.0  # bytes, as of the last sharing
+    rate: float = 0.0
 
 
 @dataclass(eq=False)
@@ -119,7 +123,8 @@ class Sip:
     last: list[Transfer | None] = field(default_factory=list)  # by channel
     held: list[int] = field(default_factory=list)
     pending: dict[int, Transfer] = field(default_factory=dict)  # by event
-    flowing: int = 0
+    issues: int = 0  # transfers ever
+    flowing: list[Transfer] = field(default_factory=list)  # that could flow, by turn
     flowing_since: int = 0
     idle_since: int = 0
     slot: Slot | None = None

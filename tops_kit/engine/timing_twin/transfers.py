@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import heapq
 import math
 from collections.abc import Callable
@@ -30,8 +31,6 @@ class Transfers:
         self.heap: list[tuple[int, int, int, int, Transfer | Slot]] = []
         self._serial = 0
         self._active: list[Transfer] = []
-        self._left: list[float] = []
-        self._rate: list[float] = []
         self._shared_at = 0
         self._changed = False
         self.next_done: int | None = None
@@ -48,7 +47,9 @@ class Transfers:
 
     def channel(self, number: int) -> int:
         """The SIP's channel for that of an instruction."""
-        return self.p.channels if number == _BLOCK_CHANNEL else number % self.p.channels
+        if number == _BLOCK_CHANNEL:
+            return self.p.channels
+        return number % (1 << (self.p.channels.bit_length() - 1))
 
     def issue(self, s: Sip, e: Event) -> bool:
         """False: the channel has no room."""
@@ -57,6 +58,7 @@ class Transfers:
             return False
         latency, route = self.p.latency[max(e.source, e.to)], route_of(e.source, e.to, False)
         x = Transfer(s.t, s.t, e.size, e.pc, e.event, s, latency, route, channel, e.source, e.to)
+        _take_turn(x)
         _wait_for_slots(x, e)
         last = s.last[channel]
         if last is not None:
@@ -77,6 +79,7 @@ class Transfers:
         """A tile of atomics: flows like a transfer, on no channel."""
         latency, route = self.p.atomic[max(e.source, e.to)], route_of(e.source, e.to, True)
         x = Transfer(s.t, s.t, e.size, e.pc, _LAST, s, latency, route, -1, e.source, e.to)
+        _take_turn(x)
         _wait_for_slots(x, e)
         self._schedule(x)
 
@@ -95,19 +98,25 @@ class Transfers:
         if not x.size:
             self._complete(x)
             return
-        self._active.append(x)
-        self._left.append(float(x.size))
-        self._rate.append(0.0)
-        self._flows(x, 1)
-
-    def _flows(self, x: Transfer, by: int) -> None:
         s = x.sip
-        self.shares.change(s.number, x.route, by)
-        if by > 0 and not s.flowing:
-            s.flowing_since = self.now
-        s.flowing += by
         if not s.flowing:
-            self.tally.of_sip(s, "dte_busy", self.now - s.flowing_since)
+            s.flowing_since = self.now
+        bisect.insort(s.flowing, x, key=lambda x: x.turn)
+        self._arrange(s)
+
+    def _arrange(self, s: Sip) -> None:
+        """The first transfer on each route flows."""
+        first: dict[int, Transfer] = {}
+        for x in s.flowing:
+            first.setdefault(x.route, x)
+        for x in s.flowing:
+            flows = first[x.route] is x
+            if flows and not x.active:
+                self._active.append(x)
+            elif x.active and not flows:
+                self._active.remove(x)
+            x.active = flows
+        self.shares.change(s.number, tuple(first))
         self._changed = True
 
     def _complete(self, x: Transfer) -> None:
@@ -148,19 +157,21 @@ class Transfers:
     def advance(self, when: int) -> None:
         """Those that flow, up to then: complete what is done."""
         cycles = float(when - self._shared_at)
-        self._left = [a - b * cycles for a, b in zip(self._left, self._rate, strict=True)]
+        for x in self._active:
+            x.left -= x.rate * cycles
         self._shared_at = self.now = when
         if self.next_done is None or when < self.next_done:
             return
         self._changed = True  # even where rounding lets none be complete yet
-        flows = list(zip(self._active, self._left, self._rate, strict=True))
-        kept = [flow for flow in flows if flow[1] > flow[2] * _CLOSE]
-        self._active = [x for x, _, _ in kept]
-        self._left = [left for _, left, _ in kept]
-        self._rate = [rate for _, _, rate in kept]
-        done = [x for x, left, rate in flows if left <= rate * _CLOSE]
+        done = [x for x in self._active if x.left <= x.rate * _CLOSE]
+        self._active = [x for x in self._active if x.left > x.rate * _CLOSE]
+        for x in done:
+            x.sip.flowing.remove(x)
+        for s in {x.sip.number: x.sip for x in done}.values():
+            self._arrange(s)
+            if not s.flowing:
+                self.tally.of_sip(s, "dte_busy", self.now - s.flowing_since)
         for x in sorted(done, key=lambda x: (x.sip.number, x.event)):
-            self._flows(x, -1)
             self._complete(x)
 
     def share(self) -> None:
@@ -172,9 +183,16 @@ class Transfers:
         self.next_done = None
         if not self._active:
             return
-        self._rate = [self.shares.share(x.sip.number, x.route) for x in self._active]
-        least = min(a / b for a, b in zip(self._left, self._rate, strict=True))
+        for x in self._active:
+            x.rate = self.shares.share(x.sip.number, x.route)
+        least = min(x.left / x.rate if x.rate else math.inf for x in self._active)
         self.next_done = self.now + max(math.ceil(least - _CLOSE), 0)
+
+
+def _take_turn(x: Transfer) -> None:
+    """Behind all that its SIP has issued."""
+    x.turn, x.left = x.sip.issues, float(x.size)
+    x.sip.issues += 1
 
 
 def _wait_for_slots(x: Transfer, e: Event) -> None:
