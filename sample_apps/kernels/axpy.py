@@ -6,7 +6,7 @@ import tops_kit as tops
 
 
 @tops.kernel
-def axpy(alpha: tops.f32, x: tops.ptr(), y: tops.ptr(), n: tops.i32, BLOCK: tops.constexpr = 8192):
+def axpy(alpha: tops.f32, x: tops.ptr(), y: tops.ptr(), n: tops.i32, BLOCK: tops.constexpr = 16384):
     a = tops.l1(x.dtype, (BLOCK,), slots=2)
     b = tops.l1(y.dtype, (BLOCK,), slots=2)
     loads = [(a, lambda i: x[i : i + BLOCK]), (b, lambda i: y[i : i + BLOCK])]
@@ -16,7 +16,7 @@ def axpy(alpha: tops.f32, x: tops.ptr(), y: tops.ptr(), n: tops.i32, BLOCK: tops
 
 
 @axpy.example
-def _(rng, n=1_000_000, BLOCK=8192, dtype=tops.f32):
+def _(rng, n=1_000_000, BLOCK=16384, dtype=tops.f32):
     x, y = rng.standard_normal((2, n), np.float32).astype(dtype.numpy)
     return dict(alpha=1.5, x=x, y=y, n=n, BLOCK=BLOCK)
 

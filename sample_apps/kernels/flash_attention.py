@@ -18,8 +18,8 @@ def flash_attention(
     scale: tops.f32,
     D: tops.constexpr,
     CAUSAL: tops.constexpr = False,
-    BQ: tops.constexpr = 64,
-    BK: tops.constexpr = 64,
+    BQ: tops.constexpr = 128,
+    BK: tops.constexpr = 128,
 ):
     heads, length, _ = q.shape
     keys = k.shape[1]
@@ -53,7 +53,7 @@ def flash_attention(
 
 
 @flash_attention.example
-def _(rng, heads=8, length=512, D=64, CAUSAL=False, BQ=64, BK=64, dtype=tops.f32):
+def _(rng, heads=12, length=512, D=64, CAUSAL=False, BQ=128, BK=128, dtype=tops.f32):
     q, k, v = rng.standard_normal((3, heads, length, D), np.float32).astype(dtype.numpy)
     out = np.empty_like(q)
     return dict(q=q, k=k, v=v, out=out, scale=D**-0.5, D=D, CAUSAL=CAUSAL, BQ=BQ, BK=BK)

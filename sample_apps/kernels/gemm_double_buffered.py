@@ -10,9 +10,9 @@ def gemm_double_buffered(
     a: tops.ptr(),
     b: tops.ptr(),
     c: tops.ptr(),
-    BM: tops.constexpr = 64,
-    BN: tops.constexpr = 64,
-    BK: tops.constexpr = 64,
+    BM: tops.constexpr = 128,
+    BN: tops.constexpr = 128,
+    BK: tops.constexpr = 128,
 ):
     m, k = a.shape
     n = b.shape[1]
@@ -32,7 +32,7 @@ def gemm_double_buffered(
 
 
 @gemm_double_buffered.example
-def _(rng, m=512, n=512, k=512, BM=64, BN=64, BK=64, dtype=tops.f32):
+def _(rng, m=512, n=512, k=512, BM=128, BN=128, BK=128, dtype=tops.f32):
     a = rng.standard_normal((m, k), np.float32).astype(dtype.numpy)
     b = rng.standard_normal((k, n), np.float32).astype(dtype.numpy)
     return dict(a=a, b=b, c=np.empty((m, n), dtype.numpy), BM=BM, BN=BN, BK=BK)

@@ -15,8 +15,8 @@ def gemm_int8(
     a_scale: tops.ptr(tops.f32, 1),
     b_scale: tops.ptr(tops.f32, 1),
     c: tops.ptr(),
-    BM: tops.constexpr = 64,
-    BN: tops.constexpr = 64,
+    BM: tops.constexpr = 128,
+    BN: tops.constexpr = 128,
     BK: tops.constexpr = 128,
 ):
     m, k = a.shape
@@ -40,7 +40,7 @@ def gemm_int8(
 
 
 @gemm_int8.example
-def _(rng, m=512, n=512, k=512, BM=64, BN=64, BK=128, dtype=tops.f32):
+def _(rng, m=512, n=512, k=512, BM=128, BN=128, BK=128, dtype=tops.f32):
     a = rng.integers(-128, 128, (m, k), np.int8)
     b = rng.integers(-128, 128, (n, k), np.int8)
     a_scale = rng.uniform(0.001, 0.01, m).astype(np.float32)

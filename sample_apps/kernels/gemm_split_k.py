@@ -13,7 +13,7 @@ def gemm_split_k(
     SPLITS: tops.constexpr = 6,
     BM: tops.constexpr = 64,
     BN: tops.constexpr = 64,
-    BK: tops.constexpr = 64,
+    BK: tops.constexpr = 128,
 ):
     m, k = a.shape
     n = b.shape[1]
@@ -38,7 +38,7 @@ def gemm_split_k(
 
 
 @gemm_split_k.example
-def _(rng, m=128, n=128, k=4096, SPLITS=6, BM=64, BN=64, BK=64, dtype=tops.f32):
+def _(rng, m=128, n=128, k=4096, SPLITS=6, BM=64, BN=64, BK=128, dtype=tops.f32):
     a = rng.standard_normal((m, k), np.float32).astype(dtype.numpy)
     b = rng.standard_normal((k, n), np.float32).astype(dtype.numpy)
     return dict(a=a, b=b, c=np.zeros((m, n), np.float32), SPLITS=SPLITS, BM=BM, BN=BN, BK=BK)

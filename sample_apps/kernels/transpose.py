@@ -4,7 +4,7 @@ import tops_kit as tops
 
 
 @tops.kernel
-def transpose(x: tops.ptr(ndim=2), y: tops.ptr(ndim=2), BM: tops.constexpr = 64, BN: tops.constexpr = 64):
+def transpose(x: tops.ptr(ndim=2), y: tops.ptr(ndim=2), BM: tops.constexpr = 128, BN: tops.constexpr = 128):
     rows, cols = x.shape
     across = tops.cdiv(cols, BN)
     tile = tops.l1(x.dtype, (BM, BN), slots=3)
@@ -24,7 +24,7 @@ def transpose(x: tops.ptr(ndim=2), y: tops.ptr(ndim=2), BM: tops.constexpr = 64,
 
 
 @transpose.example
-def _(rng, rows=1024, cols=1024, BM=64, BN=64, dtype=tops.f32):
+def _(rng, rows=1024, cols=1024, BM=128, BN=128, dtype=tops.f32):
     x = (100 * rng.standard_normal((rows, cols))).astype(dtype.numpy)
     return dict(x=x, y=x.T.copy() * 0, BM=BM, BN=BN)
 
