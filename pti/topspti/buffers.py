@@ -12,6 +12,7 @@ from topspti.layouts import Layout
 Request = Callable[[], Any]
 Complete = Callable[[Any, int, int], object]
 Values = tuple[Any, ...]
+Around = Callable[..., Any]
 
 
 class _OwnCode(threading.local):
@@ -26,12 +27,14 @@ class Buffers:
 
     `request` returns writable contiguous bytes (bytearray, memoryview, mmap, array), or None: then what comes
     is dropped and counted, until it gives one. It and `complete` are called without a lock held, and by the
-    thread whose record needs them; records that come of what they do themselves wait until they are back.
+    thread whose record needs them, through `around(function, *args)`; records that come of what they do
+    themselves wait until they are back.
     """
 
-    def __init__(self, request: Request, complete: Complete) -> None:
+    def __init__(self, request: Request, complete: Complete, around: Around | None = None) -> None:
         self._request = request
         self._complete = complete
+        self._around = around
         self._lock = threading.Lock()
         self._own = _OwnCode()
         self._current: tuple[Any, memoryview] | None = None
@@ -121,7 +124,7 @@ class Buffers:
             return None
         outer, self._own.deep = self._own.deep, True
         try:
-            return function(*args)
+            return function(*args) if self._around is None else self._around(function, *args)
         except Exception as error:
             self.broken = True
             name = getattr(function, "__name__", "a callback")

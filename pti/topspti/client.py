@@ -11,16 +11,13 @@ from tops_kit.runtime.hooks import HOOKS, Hooks, Sink
 from topspti.buffers import Buffers, Complete, Request
 from topspti.errors import PtiError
 from topspti.kinds import HOOK_KINDS, ActivityKind
-from topspti.layouts import NEWEST
+from topspti.layouts import NEWEST, Layout
 from topspti.metrics import METRICS, metric_values
-from topspti.packing import PACKERS
+from topspti.packing import PACKERS, Values
 from topspti.sampling import pc_samples
 from topspti.strings import STRINGS
 
 _COUNTERS = frozenset({ActivityKind.KERNEL_METRIC, ActivityKind.KERNEL_LINE, ActivityKind.PC_SAMPLING})
-_KIND_OF = {
-    bit: kind for kind, bit in HOOK_KINDS.items() if kind not in _COUNTERS
-}  # what comes of each of the runtime's activities
 
 
 class ActivityClient:
@@ -32,7 +29,8 @@ class ActivityClient:
 
     def __init__(self, request: Request, complete: Complete, hooks: Hooks = HOOKS) -> None:
         self._hooks = hooks
-        self._buffers = Buffers(request, complete)
+        self._buffers = Buffers(request, complete, hooks.untraced)
+        self._plain: dict[int, tuple[Layout, Callable[[Any], Values]]] = {}  # by bit of the activity
         self._kinds: frozenset[ActivityKind] = frozenset()
         self._filter: Callable[[str], bool] | None = None
         self._metrics: tuple[str, ...] = tuple(METRICS)
@@ -74,7 +72,10 @@ class ActivityClient:
 
     def flush_all(self, forced: bool = False) -> None:
         """Hand over what there is, with what devices have finished by now; `forced`: an empty buffer, too."""
-        self._hooks.untraced(self._flush, forced)
+        if self._hooks.poll is not None:
+            self._hooks.poll()
+        self._flushed_s = time.monotonic()
+        self._buffers.flush(forced)
 
     def flush_period(self, period_ms: float | None) -> None:
         """Hand over at least every so often (wall time) while records come; None or 0: only full buffers.
@@ -104,30 +105,24 @@ class ActivityClient:
         if self._sink is None:
             raise PtiError("this client is closed: register callbacks again")
         self._kinds = kinds
+        self._plain = {
+            HOOK_KINDS[kind]: (NEWEST[kind], PACKERS[kind]) for kind in kinds if kind not in _COUNTERS
+        }
         mask = 0
         for kind in kinds:
             mask |= HOOK_KINDS[kind]
         self._sink.set_kinds(mask)
 
-    def _flush(self, forced: bool) -> None:
-        if self._hooks.poll is not None:
-            self._hooks.poll()
-        self._flushed_s = time.monotonic()
-        self._buffers.flush(forced)
-
     def _take(self, bit: int, activity: Activity) -> None:
-        self._hooks.untraced(self._store, bit, activity)
-
-    def _store(self, bit: int, activity: Activity) -> None:
-        kinds = self._kinds
-        kind = _KIND_OF.get(bit)
         if isinstance(activity, KernelActivity):
-            if self._filter is not None and not self._filter(activity.full_name):
+            wanted = self._filter
+            if wanted is not None and not self._hooks.untraced(wanted, activity.full_name):
                 return
-            if kinds & _COUNTERS:
-                self._store_counters(activity, kinds)
-        if kind in kinds:
-            self._buffers.add(NEWEST[kind], PACKERS[kind](activity))
+            if self._kinds & _COUNTERS:
+                self._store_counters(activity, self._kinds)
+        plain = self._plain.get(bit)
+        if plain is not None:
+            self._buffers.add(plain[0], plain[1](activity))
         if self._period_s is not None and time.monotonic() - self._flushed_s >= self._period_s:
             self._flushed_s = time.monotonic()
             self._buffers.flush(False)

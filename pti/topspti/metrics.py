@@ -61,7 +61,7 @@ _SHARES: Final = {
 }
 
 _TABLE: Final = (
-    Metric("gcu_time_ns", "ns", "how long the launch took by itself", lambda t: float(t.ns)),
+    Metric("duration_ns", "ns", "how long the launch took by itself", lambda t: float(t.ns)),
     Metric("cycles", "cycles", "the same in cycles of the part", lambda t: float(t.cycles)),
     Metric("SIP/BUSY", "ratio", "share that SIPs with threads ran them", lambda t: float(_busy(t).mean())),
     Metric("SIP/BUSY.min", "ratio", "of the SIP with the least", lambda t: float(_busy(t).min())),
@@ -75,13 +75,15 @@ _TABLE: Final = (
     Metric("l3_write_bytes", "bytes", "moved into L3", lambda t: _moved(t, "", "L3")),
     Metric("l2_read_bytes", "bytes", "moved out of L2", lambda t: _moved(t, "L2", "")),
     Metric("l2_write_bytes", "bytes", "moved into L2", lambda t: _moved(t, "", "L2")),
-    Metric("l1_bytes", "bytes", "read and written in L1 by units", lambda t: float(t.result.l1_bytes)),
-    Metric("l3_throughput", "bytes/s", "of L3, both ways", lambda t: t.roofline.l3_bytes_per_s),
-    Metric("l3_utilization", "ratio", "of L3's peak", lambda t: t.roofline.use["L3"]),
-    Metric("operations_throughput", "1/s", "operations of all units", lambda t: t.roofline.operations_per_s),
-    Metric("roofline_achieved", "ratio", "of what the part could reach here", lambda t: t.roofline.achieved),
+    Metric(
+        "bytes_l1_by_units", "bytes", "read and written in L1 by units", lambda t: float(t.result.l1_bytes)
+    ),
+    Metric("l3_bytes_per_s", "bytes/s", "of L3, both ways", lambda t: t.roofline.l3_bytes_per_s),
+    Metric("use_l3", "ratio", "of L3's peak", lambda t: t.roofline.use["L3"]),
+    Metric("operations_per_s", "1/s", "operations of all units", lambda t: t.roofline.operations_per_s),
+    Metric("roof_achieved", "ratio", "of what the part could reach here", lambda t: t.roofline.achieved),
     *(
-        Metric(f"stall_{cause}", "cycles", f"scalar units waited: {cause}", _stalled(cause))
+        Metric(f"stall_{cause}_cycles", "cycles", f"scalar units waited: {cause}", _stalled(cause))
         for cause in ("dma", "vector", "matrix", "queue", "barrier", "atomic")
     ),
 )

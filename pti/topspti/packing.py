@@ -37,12 +37,20 @@ def _stream(a: Any) -> Values:
 
 def kernel(a: KernelActivity) -> Values:
     """Values of a KernelRecord."""
-    grid, block = (*a.grid, 1, 1, 1)[:3], (*a.block, 1, 1, 1)[:3]
+    (
+        name, full_name, start_ns, end_ns, queued_ns, submit_ns, device_id, context_id, stream_id,
+        correlation_id, thread_id, grid, block, grid_id, graph_id, node_id, clusters, contention_ns,
+        cooperative,
+    ) = a[:19]  # fmt: skip
     return (
-        *_stream(a), _intern(a.name), _intern(a.full_name), a.end_ns, a.grid_id, *grid, *block,
-        a.queued_ns, a.submit_ns, a.graph_id, a.graph_node_id, a.clusters, int(a.cooperative),
-        a.contention_ns,
+        start_ns, end_ns, _pid(), thread_id, device_id, context_id, stream_id, correlation_id,
+        _intern(name), _intern(full_name), end_ns, grid_id, *_extents(grid), *_extents(block),
+        queued_ns, submit_ns, graph_id, node_id, clusters, cooperative, contention_ns,
     )  # fmt: skip
+
+
+def _extents(extents: tuple[int, ...]) -> tuple[int, ...]:
+    return extents if len(extents) == 3 else (*extents, 1, 1, 1)[:3]
 
 
 def memcpy(a: MemcpyActivity) -> Values:
@@ -64,9 +72,8 @@ def memset(a: MemsetActivity) -> Values:
 
 def call(a: ApiActivity) -> Values:
     """Values of an ApiRecord."""
-    return (
-        a.cbid, a.start_ns, a.end_ns, _pid(), a.thread_id, a.correlation_id, a.return_value, a.device_id,
-    )  # fmt: skip
+    cbid, start_ns, end_ns, correlation_id, thread_id, return_value, _, device_id = a[:8]
+    return cbid, start_ns, end_ns, _pid(), thread_id, correlation_id, return_value, device_id
 
 
 def synchronization(a: SyncActivity) -> Values:

@@ -19,8 +19,8 @@ METRICS = (
     "SIP/BUSY",
     "SIP/1D_EFFICIENCY",
     "SIP/2D_EFFICIENCY",
-    "l3_utilization",
-    "roofline_achieved",
+    "use_l3",
+    "roof_achieved",
 )
 LINES = 5
 

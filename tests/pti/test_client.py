@@ -180,7 +180,7 @@ def test_counters_are_those_of_the_launch(tool: Tool, launch: Any) -> None:
     assert {each.kind for each in found} == set(kinds)
     metrics = {r.metric: r.value for r in found if isinstance(r, topspti.KernelMetricRecord)}
     assert set(metrics) == set(topspti.METRICS)
-    assert metrics["cycles"] == report.cycles and metrics["gcu_time_ns"] == launch.ns
+    assert metrics["cycles"] == report.cycles and metrics["duration_ns"] == launch.ns
     assert metrics["flops"] == 100_000
     assert metrics["l3_read_bytes"] == metrics["l3_write_bytes"] == 400_000
     for name, metric in topspti.METRICS.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -50,7 +51,7 @@ def test_kernel_times_are_those_of_the_launches(arrays: tuple[Any, Any]) -> None
     trace = traced(work, ActivityKind.KERNEL, ActivityKind.RUNTIME, ActivityKind.KERNEL_METRIC)
     kernels = trace.of(topspti.KernelRecord)
     assert [kernel.duration_ns for kernel in kernels] == [launch.ns for launch in launches]
-    counted = [each.value for each in trace.of(topspti.KernelMetricRecord) if each.metric == "gcu_time_ns"]
+    counted = [each.value for each in trace.of(topspti.KernelMetricRecord) if each.metric == "duration_ns"]
     assert sum(counted) == sum(kernel.duration_ns for kernel in kernels)
     calls = {call.correlation_id: call for call in trace.of(topspti.ApiRecord)}
     for kernel in kernels:
@@ -263,3 +264,51 @@ def test_nodes_of_a_graph_have_its_number(arrays: tuple[Any, Any]) -> None:
         assert graph.end_ns == max(kernel.end_ns for kernel in nodes)
     launched = [call for call in trace.of(topspti.ApiRecord) if call.name == "topsGraphLaunch"]
     assert [call.correlation_id for call in launched] == [graph.correlation_id for graph in graphs]
+
+
+MODEL = """
+import numpy as np
+import topspti
+import tops_kit as tops
+from topspti import ActivityKind as K
+
+@tops.kernel
+def scale(x: tops.ptr(tops.f32), y: tops.ptr(tops.f32), n: tops.i32):
+    for i in range(tops.thread_id() * 1024, n, tops.num_threads() * 1024):
+        j = min(i + 1024, n)
+        tops.store(y[i:j], tops.load(x[i:j]) * 2.0)
+
+kinds = [kind for kind in K if kind not in (K.INVALID, K.OVERHEAD)]
+with topspti.Trace(*kinds) as trace:
+    x = tops.asarray(np.ones(50_000, np.float32))
+    y = tops.empty_like(x)
+    for stream in [tops.Stream(), tops.Stream()] * 3:
+        with stream:
+            scale[1, 12](x, y, 50_000)
+        tops.host_work(3_000)
+    y.numpy()
+    tops.synchronize()
+own = ("process_id", "thread_id", "address", "src_address", "dst_address")
+for record in trace:
+    names = [name for kind in type(record).__mro__ for name in getattr(kind, "__slots__", ())]
+    print(type(record).__name__, [(name, getattr(record, name)) for name in names if name not in own])
+"""
+
+
+def test_in_model_time_two_runs_are_told_alike(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(MODEL)
+    outputs = []
+    for seed in ("1", "2"):
+        done = subprocess.run(
+            [sys.executable, "program.py"],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+            cwd=tmp_path,
+            env={**os.environ, "TOPS_CLOCK": "model", "PYTHONHASHSEED": seed},
+        )
+        assert done.returncode == 0, done.stderr
+        outputs.append(done.stdout)
+    assert outputs[0] == outputs[1]
+    assert outputs[0].count("KernelRecord") == 6

@@ -74,8 +74,10 @@ class ApiCall:
         return symbol(*self._args) if symbol is not None else ""
 
 
-class ThreadState(threading.local):
-    """What the calling thread does: `correlation_id` and `begin_ns` of its traced call, 0 outside of one."""
+class ThreadState:
+    """What a thread does: `correlation_id` and `begin_ns` of its traced call, 0 outside of one."""
+
+    __slots__ = ("begin_ns", "correlation_id", "depth", "external", "thread_id")
 
     def __init__(self) -> None:
         self.thread_id = threading.get_native_id()
@@ -138,33 +140,43 @@ class ApiPoint:
         if gate is not None and not gate():
             return function(*args, **keywords)
         thread = hooks.thread
-        outer = thread.correlation_id
-        if thread.depth:  # part of another call, or made by a callback
-            if self.domain == RUNTIME_API or not outer:
-                return function(*args, **keywords)
-            correlation_id = outer
-        else:
+        if thread.depth or self.callbacks or thread.external or hooks.charge is not None:
+            return self._rare(function, args, keywords, thread)
+        # what a recorder costs each call: kept short
+        thread.depth = 1
+        correlation_id = thread.correlation_id = next(hooks.serials)
+        begin_ns = thread.begin_ns = hooks.now_ns()
+        status = 0
+        try:
+            return function(*args, **keywords)
+        except BaseException as error:
+            status = status_of(error)
+            raise
+        finally:
+            end_ns = hooks.now_ns()
+            thread.depth = thread.correlation_id = thread.begin_ns = 0
+            if hooks.kinds & self.kind:
+                self._record(begin_ns, end_ns, correlation_id, thread.thread_id, status)
+
+    def _rare(
+        self, function: Callable[..., R], args: tuple[Any, ...], keywords: dict[str, Any], thread: ThreadState
+    ) -> R:
+        """A call within another, with callbacks, with ids of somebody else's, or with a cost."""
+        hooks = self.hooks
+        outer, outer_ns = thread.correlation_id, thread.begin_ns
+        if not thread.depth:
             correlation_id = next(hooks.serials)
+        elif self.domain == RUNTIME_API or not outer:  # part of another call, or made by a callback
+            return function(*args, **keywords)
+        else:
+            correlation_id = outer
         if thread.external and not outer:
             hooks._external(thread, correlation_id)
-        outer_ns = thread.begin_ns
         thread.depth += 1
         try:
             thread.correlation_id = correlation_id
-            begin_ns = thread.begin_ns = hooks.now_ns()
-            callbacks = self.callbacks
-            if callbacks:
-                return self._told(callbacks, function, args, keywords, thread)
-            if hooks.charge is not None and not outer:
-                hooks.charge(self.cost)
-            try:
-                result = function(*args, **keywords)
-            except BaseException as error:
-                self._record(begin_ns, hooks.now_ns(), thread, status_of(error))
-                raise
-            if hooks.kinds & self.kind:
-                self._record(begin_ns, hooks.now_ns(), thread, 0)
-            return result
+            thread.begin_ns = hooks.now_ns()
+            return self._told(self.callbacks, function, args, keywords, thread)
         finally:
             thread.depth -= 1
             thread.correlation_id = outer
@@ -180,29 +192,34 @@ class ApiPoint:
     ) -> R:
         """The call between its callbacks."""
         hooks = self.hooks
-        begin_ns = thread.begin_ns
-        call = ApiCall(self, args, keywords, thread)
-        data = hooks._enter(callbacks, call, thread)
+        begin_ns, correlation_id = thread.begin_ns, thread.correlation_id
+        call = data = None
+        if callbacks:
+            call = ApiCall(self, args, keywords, thread)
+            data = hooks._enter(callbacks, call, thread)
         if hooks.charge is not None and thread.depth == 1:
             hooks.charge(self.cost)
+        status = 0
         try:
-            call.result = function(*args, **keywords)
-            status = 0
+            result = function(*args, **keywords)
+            if call is not None:
+                call.result = result
+            return result
         except BaseException as error:
             status = status_of(error)
             raise
         finally:
-            call.end_ns = hooks.now_ns()
-            call.return_value = status
-            self._record(begin_ns, call.end_ns, thread, status)
-            hooks._exit(callbacks, call, data, thread)
-        return call.result  # type: ignore[no-any-return]
+            end_ns = hooks.now_ns()
+            if hooks.kinds & self.kind:
+                self._record(begin_ns, end_ns, correlation_id, thread.thread_id, status)
+            if call is not None:
+                call.end_ns = end_ns
+                call.return_value = status
+                hooks._exit(callbacks, call, data, thread)
 
-    def _record(self, begin_ns: int, end_ns: int, thread: ThreadState, status: int) -> None:
+    def _record(self, begin_ns: int, end_ns: int, correlation_id: int, thread_id: int, status: int) -> None:
         hooks = self.hooks
-        if hooks.kinds & self.kind:
-            correlation_id, device_id = thread.correlation_id, hooks.place()[0]
-            fields = (
-                self.cbid, begin_ns, end_ns, correlation_id, thread.thread_id, status, self.domain, device_id,
-            )  # fmt: skip
-            hooks.emit(self.kind, _MADE(ApiActivity, fields))
+        fields = (
+            self.cbid, begin_ns, end_ns, correlation_id, thread_id, status, self.domain, hooks.place()[0],
+        )  # fmt: skip
+        hooks.emit(self.kind, _MADE(ApiActivity, fields))

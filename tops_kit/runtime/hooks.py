@@ -119,7 +119,7 @@ class Hooks:
         self.poll: Callable[[], object] | None = None
         self.kinds = 0
         self.gate: Callable[[], bool] | None = None
-        self.thread = ThreadState()
+        self._local = threading.local()
         self.serials = itertools.count(1)
         self.lock = threading.RLock()
         self._points: list[ApiPoint] = []
@@ -127,6 +127,15 @@ class Hooks:
         self._sinks: tuple[Sink, ...] = ()
         self._takers: dict[int, tuple[Sink, ...]] = {}
         self._fork_seen = False
+
+    @property
+    def thread(self) -> ThreadState:
+        """The calling thread's; take it once, not for each of its fields."""
+        try:
+            state: ThreadState = self._local.state
+        except AttributeError:
+            state = self._local.state = ThreadState()
+        return state
 
     # the runtime's side
 
