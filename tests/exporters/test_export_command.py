@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,27 @@ def test_each_type_writes_its_output_and_refuses_to_overwrite_it(
     assert "-f" in error
     assert cli.main(["export", session, "-t", kind, "-o", "out", "-f"]) == 0
     assert names(tmp_path) == ["out", "run.topsprof"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["export", "-t", "chrome", "-f"],
+        ["export", "-t", "csv", "-f"],
+        ["sql", "-f", "parquet", "--force-overwrite", "select 1"],
+        ["pack", "--force-overwrite"],
+    ],
+)
+def test_no_file_takes_the_place_of_a_device_or_pipe(
+    words: list[str], session: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    os.mkfifo("pipe")
+    Path("link").symlink_to("pipe")
+    for output in ("pipe", "link"):
+        assert cli.main([words[0], session, *words[1:], "-o", output]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+    assert Path("pipe").is_fifo()
+    assert Path("link").is_symlink()
 
 
 @pytest.mark.smoke

@@ -32,6 +32,7 @@ from tops_kit.isa.errors import BinaryError
 from tops_kit.isa.program import Buffer, Constant, Location, Parameter, Program, SourceFile, Variable
 from tops_kit.isa.table import MAX_OPERANDS, TABLE_VERSION
 from tops_kit.isa.verify import verify
+from tops_kit.output_files import place_of
 
 SUFFIX = ".topsbin"
 FORMAT_VERSION = 1
@@ -55,11 +56,14 @@ _T = TypeVar("_T")
 
 
 def save(programs: Sequence[Program], path: str | os.PathLike[str]) -> None:
-    """Write the programs, all or nothing. BinaryError: a program is invalid, or the file can't be written."""
+    """Write the programs, all or nothing. BinaryError: a program is invalid, or the file can't be written.
+
+    UserError: the path is a folder, a device or a pipe.
+    """
     data = encode(programs)
-    target = Path(path)
-    written = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
+        target = place_of(path)
+        written = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
         try:
             with written.open("xb") as file:
                 file.write(data)

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tops_kit.errors import ManifestDamagedError, SessionError
+from tops_kit.output_files import place_of
 from tops_kit.session import columns as cols
 from tops_kit.session.compaction import prepare
 from tops_kit.session.files import fsync_path, remove_folder, reported, write_json
@@ -52,7 +53,8 @@ def pack(path: str | Path, out: str | Path | None = None, *, overwrite: bool = F
     )
     if target.exists() and not overwrite:
         raise taken(target, _OVERWRITE)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    place = place_of(target)
+    temporary = place.with_name(f".{place.name}.{os.getpid()}.tmp")
     try:
         with reported("write", target):
             with zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as file:
@@ -62,7 +64,7 @@ def pack(path: str | Path, out: str | Path | None = None, *, overwrite: bool = F
                             _write_parquet(member, table, rows)
                 file.writestr(MANIFEST, json.dumps(_manifest(session), ensure_ascii=False))
             fsync_path(temporary)
-            temporary.replace(target)
+            temporary.replace(place)
     finally:
         temporary.unlink(missing_ok=True)
     return target

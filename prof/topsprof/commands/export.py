@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tops_kit.errors import UserError
+from tops_kit.output_files import place_of
 from topsprof import terminal
 
 if TYPE_CHECKING:
@@ -105,6 +106,8 @@ def check_target(target: Path, force: bool, folder: bool, exporter: Exporter) ->
     """Refuse an output that must not be overwritten. UserError."""
     if not os.path.lexists(target):
         return
+    if not target.is_dir():
+        place_of(target)
     if not force:
         raise UserError(f"'{target}' exists: use -f to overwrite it, or another name with -o")
     if folder:
@@ -122,12 +125,13 @@ def write(
     done."""
     with _failing_in_one_line(target):
         folder = exporter.folder(options)
-        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as work:
+        place = target if folder else place_of(target)
+        with tempfile.TemporaryDirectory(prefix=f".{place.name}.", dir=place.parent) as work:
             partial = Path(work) / f"out{exporter.suffix}"
             exported = exporter.export(session, selection, partial, options)  # type: ignore[arg-type]
             if folder and target.is_dir():
                 target.replace(Path(work) / "old")
-            partial.replace(target)
+            partial.replace(place)
     return exported
 
 

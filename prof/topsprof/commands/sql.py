@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from tops_kit.errors import UserError
+from tops_kit.output_files import place_of
 from topsprof import schemas, tables, terminal
 from topsprof.reports.model import Column, Row, Type
 
@@ -200,7 +201,8 @@ def _write_parquet(result: duckdb.DuckDBPyRelation | None, target: Path) -> None
 
     if result is None:
         raise UserError("sql -f parquet: the query has no result")
-    partial = target.with_name(target.name + ".part")
+    place = place_of(target)
+    partial = place.with_name(place.name + ".part")
     try:
         # called fetch_record_batch before DuckDB 1.4
         read = getattr(result, "to_arrow_reader", None) or result.fetch_record_batch
@@ -208,7 +210,7 @@ def _write_parquet(result: duckdb.DuckDBPyRelation | None, target: Path) -> None
         with pq.ParquetWriter(partial, reader.schema, compression="zstd") as writer:
             for batch in _batches(reader):
                 writer.write_batch(batch)
-        partial.replace(target)
+        partial.replace(place)
     except NotImplementedError as error:  # ArrowNotImplementedError: e.g. an INTERVAL
         raise UserError(
             f"sql -f parquet: {one_line(str(error))}; cast that column, e.g. to varchar"
