@@ -91,7 +91,7 @@ def floats(*shape: int) -> np.ndarray[Any, Any]:
         ),
         ((floats(4).astype("f8"), floats(4)), {}, "scale: x is float64: the GCU has no 64-bit types"),
         ((np.arange(4), floats(4)), {}, "scale: x is int64: the GCU has no 64-bit types"),
-        ((np.zeros(4, "c8"), floats(4)), {}, "scale: x is complex64: the GCU has no 64-bit types"),
+        ((np.zeros(4, "c8"), floats(4)), {}, "scale: x is complex64: the GCU has no complex numbers"),
         ((np.zeros(4, "u4"), floats(4)), {}, "scale: x is uint32: the GCU has float32"),
         ((np.zeros(4, "u2"), floats(4)), {}, "scale: x is uint16: the GCU has float32"),
         ((np.zeros(4, object), floats(4)), {}, "scale: x is an array of object"),

@@ -90,6 +90,10 @@ class KernelFault(UserError):  # noqa: N818 - a fault is the kernel's, and the w
         self.message = f"{at}{self.kind.name}: {self.what}{self._whose()}"
         super().__init__(self.message)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # what it was made of is not kept: a copy has the same attributes
+        return _fault_again, (vars(self), self.message)
+
     def _whose(self) -> str:
         if self.thread < 0:
             return ""
@@ -103,6 +107,13 @@ class KernelFault(UserError):  # noqa: N818 - a fault is the kernel's, and the w
             out += [f"    {place.text}", f"    {' ' * place.column}{'^' * width}"]
         out += [f"  inlined at {place}" for place in self.location[1:]]
         return "\n".join(out)
+
+
+def _fault_again(attributes: dict[str, Any], message: str) -> KernelFault:
+    """A fault from another process."""
+    fault = KernelFault.__new__(KernelFault, message)
+    vars(fault).update(attributes)
+    return fault
 
 
 def raw_fault(raw: tuple[Any, ...]) -> RawFault:
@@ -124,7 +135,7 @@ def places(program: Program, pc: int) -> tuple[Place, ...]:
 
 def _place(program: Program, location: Location) -> Place:
     source = program.files[location.file]
-    lines = source.text.splitlines()
+    lines = source.text.split("\n")
     index = location.line - source.first_line
     text = lines[index] if 0 <= index < len(lines) else ""
     end = location.end_column if location.end_line == location.line else len(text)
@@ -215,7 +226,7 @@ def _what(kind: FaultKind, name: str, detail: dict[str, object]) -> str:
                 f"{detail['at_grid_barrier']} at a grid barrier, {detail['ended']} have ended"
             )
         case "memory":
-            return f"{kind.text} (events of a timed launch may take 2 GB)"
+            return f'{kind.text} (events of a timed launch may take 2 GB): fewer threads, or mode="fast"'
         case _:
             return kind.text
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from collections.abc import Mapping
@@ -35,7 +36,7 @@ def load(part: str | Path) -> Specification:
     if str(part) in part_names():
         return _File(_PARTS / f"{part}.toml").specification()
     path = Path(part)
-    if path.suffix != ".toml" and not path.exists():
+    if (path.suffix != ".toml" and not os.path.lexists(path)) or not str(part):
         known = ", ".join(part_names())
         raise SpecificationError(f"no part {str(part)!r}: one of {known}, or the path of a .toml file")
     return _File(path).specification()
@@ -48,10 +49,10 @@ class _File:
         self.path = path
         try:
             text = path.read_bytes().decode("utf-8-sig")
-        except OSError as error:
-            raise SpecificationError(f"{path}: {error.strerror or error}") from None
         except UnicodeDecodeError as error:
             raise SpecificationError(f"{path}: not UTF-8 text (byte {error.start})") from None
+        except (OSError, ValueError) as error:
+            raise SpecificationError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
         self.lines = text.splitlines()
         try:
             self.tables: dict[str, Any] = tomllib.loads(text)
@@ -95,7 +96,7 @@ class _File:
         for key, value in part.items():
             if key not in _PART_KEYS:
                 self._fail(("part", key), f"unknown key {key!r} in [part]: one of {', '.join(_PART_KEYS)}")
-            if not isinstance(value, str) or not value:
+            if not isinstance(value, str) or not value or not value.isprintable():
                 self._fail(("part", key), f"{key} has to be a text, not {_shown(value)}")
         return part
 

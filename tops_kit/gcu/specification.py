@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -83,6 +83,11 @@ class Specification:
     link_bytes_per_s: int
     link_latency_ns: int
     sources: Mapping[str, str]  # by the figure's name
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For other processes and copies: views of mappings can't be pickled, the mappings can."""
+        values = [getattr(self, field.name) for field in fields(self)]
+        return _specification, tuple(dict(one) if isinstance(one, Mapping) else one for one in values)
 
     @property
     def sips(self) -> int:
@@ -165,3 +170,9 @@ def _times(name: str, value: Any, factor: float, power: int) -> Any:
     number = value * factor if power > 0 else value / factor
     number = round(number) if field.whole else number
     return min(max(number, field.least), field.most)
+
+
+def _specification(*values: Any) -> Specification:
+    """A part that was pickled."""
+    wrapped: list[Any] = [MappingProxyType(one) if isinstance(one, dict) else one for one in values]
+    return Specification(*wrapped)

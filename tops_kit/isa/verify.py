@@ -44,6 +44,7 @@ _LIMITS: dict[str, int | None] = {
     "order": 1 << (3 * MAX_AXES),
 }
 _CLASSES = tuple(_LIMITS)
+_BEYOND_F32 = 2.0**128 - 2.0**103  # from here on a number is nearer to infinity than to the largest f32
 _SPOKEN = {
     "r": "scalar register", "t": "tile register", "v": "vector register", "l": "jump target", "b": "buffer",
     "g": "pointer parameter", "s": "string", "unused": "unused operand",
@@ -228,6 +229,9 @@ def _parameters(program: Program) -> None:
         _take(program, taken, constant.register, what)
         if isinstance(constant.value, int):
             _require(-(1 << 31) <= constant.value < 1 << 31, f"{what} does not fit 32 bits")
+        else:
+            fits = math.isinf(constant.value) or not abs(constant.value) >= _BEYOND_F32
+            _require(fits, f"{what} does not fit f32")
 
 
 def _take(program: Program, taken: dict[int, str], register: int, what: str) -> None:

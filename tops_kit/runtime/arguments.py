@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import operator
+import struct
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from tops_kit.isa.dtypes import BF16, BOOL, F32, I32, DType
+from tops_kit.isa.dtypes import BF16, BOOL, F16, F32, I32, DType
 from tops_kit.runtime.arrays import array_type, as_global, is_array
 from tops_kit.runtime.errors import LaunchError
 from tops_kit.topscc.language.types import PointerType, constexpr, dtype_of
@@ -105,7 +106,8 @@ class Arguments:
 
     def _array(self, parameter: Parameter, value: Any) -> Any:
         if not is_array(value):
-            hint = "; convert it: numpy.asarray(x, numpy.float32)" if isinstance(value, list | tuple) else ""
+            given = isinstance(value, list | tuple | np.generic)
+            hint = "; convert it: numpy.asarray(x, numpy.float32)" if given else ""
             raise LaunchError(f"{parameter.name} is an array, got {_shown(value)}{hint}")
         return value
 
@@ -173,11 +175,14 @@ class Arguments:
 
     def _number(self, name: str, kind: DType, value: Any) -> int | float:
         if kind.is_float:
-            if type(value) is float:
-                return value
-            if isinstance(value, float | int | np.floating | np.integer) and not isinstance(value, bool):
-                return float(value)
-            raise LaunchError(f"{name} is a number ({kind}), got {_shown(value)}")
+            if isinstance(value, bool) or not isinstance(value, float | int | np.floating | np.integer):
+                raise LaunchError(f"{name} is a number ({kind}), got {_shown(value)}")
+            try:
+                real = float(value)
+                struct.pack("<e" if kind == F16 else "<f", real)
+            except OverflowError:
+                raise LaunchError(f"{name} is {_shown(value)}, which does not fit {kind}") from None
+            return real
         if kind == BOOL:
             if isinstance(value, bool | np.bool_):
                 return int(value)

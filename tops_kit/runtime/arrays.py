@@ -51,6 +51,7 @@ def array_type(value: Any, name: str, declared: DType | None) -> tuple[DType, in
     elif is_device_array(value):
         dtype, axes = value.dtype, value.ndim
     else:
+        check_tensor(value, name)
         found = _BY_TORCH.get(str(value.dtype))
         if found is None:
             raise LaunchError(f"{name} is {value.dtype}: {_wide(str(value.dtype), 'x.to(torch.{})')}")
@@ -58,6 +59,51 @@ def array_type(value: Any, name: str, declared: DType | None) -> tuple[DType, in
     if axes > MAX_AXES:
         raise LaunchError(f"{name} has {axes} axes: at most {MAX_AXES} are possible; reshape it")
     return dtype, axes or 1
+
+
+def check_tensor(value: Any, name: str) -> None:
+    """LaunchError for a tensor that is no dense memory of plain numbers on the CPU."""
+    if value.device.type != "cpu":
+        raise LaunchError(f"{name} lies on {value.device}: move it to the CPU: x.cpu()")
+    if value.is_nested:
+        raise LaunchError(
+            f"{name} is a nested tensor: kernels take dense tensors: torch.nested.to_padded_tensor"
+        )
+    if str(value.layout) != "torch.strided":
+        raise LaunchError(f"{name} is {value.layout}: kernels take dense tensors: x.to_dense()")
+    if value.is_neg() or value.is_conj():
+        raise LaunchError(
+            f"{name} is a view that torch negates when it is read: x.resolve_neg().resolve_conj()"
+        )
+
+
+def _memory_of(value: Any, name: str, size: int) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+    """Address, extents and strides in bytes of a tensor. LaunchError: its memory is not there."""
+    shape, strides = tuple(value.shape), tuple(value.stride())
+    if type(value).__torch_dispatch__ != sys.modules["torch"].Tensor.__torch_dispatch__:
+        raise LaunchError(
+            f"{name} is a {type(value).__name__}, not the tensor itself: kernels run on plain tensors"
+        )
+    try:
+        there, address = value.untyped_storage().nbytes(), value.data_ptr()
+    except RuntimeError:
+        raise LaunchError(
+            f"{name} is a tensor without memory, as inside of vmap and torch.func: launch the kernel outside"
+        ) from None
+    last = value.storage_offset() + sum(
+        (extent - 1) * stride for extent, stride in zip(shape, strides, strict=True)
+    )
+    if 0 not in shape and (last + 1) * size > there:
+        raise LaunchError(
+            f"{name} needs {(last + 1) * size:,} bytes, its storage has {there:,}: it was resized"
+        )
+    return address, shape, tuple(stride * size for stride in strides)
+
+
+def changed(value: Any) -> None:
+    """Tell torch that a tensor was stored to, so that a gradient that needs its old values says so."""
+    if is_tensor(value) and not value.is_inference():
+        sys.modules["torch"].autograd.graph.increment_version(value)
 
 
 def _rare(dtype: np.dtype[Any], name: str, declared: DType | None) -> DType:
@@ -78,6 +124,8 @@ def _rare(dtype: np.dtype[Any], name: str, declared: DType | None) -> DType:
 
 def _wide(name: str, form: str) -> str:
     bare = name.rpartition(".")[2]
+    if bare.startswith("complex"):
+        return "the GCU has no complex numbers: give the real and the imaginary part: x.real, x.imag"
     instead = {"f32": "float32", "i32": "int32"}.get(WIDE.get(bare, ""))
     if instead:
         return f"the GCU has no 64-bit types; convert it: {form.format(instead)}"
@@ -87,19 +135,18 @@ def _wide(name: str, form: str) -> str:
 def as_global(value: Any, name: str, dtype: DType) -> GlobalArray:
     """The memory of an array as the machine takes it. Raises LaunchError: it is no CPU memory of strides."""
     if isinstance(value, np.ndarray):
-        address: int = value.__array_interface__["data"][0]
-        shape, strides = value.shape, value.strides
-        writable = value.flags.writeable
+        if isinstance(value, np.ma.MaskedArray):
+            raise LaunchError(
+                f"{name} is a masked array, and kernels know no masks: x.filled(...), or x.data"
+            )
+        plain = value if type(value) is np.ndarray else value.view(np.ndarray)
+        address: int = plain.__array_interface__["data"][0]
+        shape, strides = plain.shape, plain.strides
+        writable = plain.flags.writeable
     elif is_device_array(value):
         address, shape, strides, writable = value.address, value.shape, value.strides, True
     else:
-        if value.device.type != "cpu":
-            raise LaunchError(f"{name} lies on {value.device}: move it to the CPU: x.cpu()")
-        if str(value.layout) != "torch.strided":
-            raise LaunchError(f"{name} is {value.layout}: kernels take dense tensors: x.to_dense()")
-        size = dtype.size_bytes
-        address = value.data_ptr()
-        shape, strides = tuple(value.shape), tuple(stride * size for stride in value.stride())
+        address, shape, strides = _memory_of(value, name, dtype.size_bytes)
         writable = True
     if not shape:
         shape, strides = (1,), (dtype.size_bytes,)

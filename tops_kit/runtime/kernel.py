@@ -12,13 +12,19 @@ double[24](x, y, len(x))
 from __future__ import annotations
 
 import hashlib
+import importlib
 import inspect
+import math
+import operator
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
 
 from tops_kit.engine.options import MODES
 from tops_kit.errors import UserError
@@ -32,15 +38,16 @@ from tops_kit.runtime.hooks import HOOKS
 from tops_kit.runtime.launcher import Launcher
 from tops_kit.runtime.parts import PARTS, split_threads, target_of
 from tops_kit.runtime.process import RUNTIME
-from tops_kit.runtime.settings import OPTIONS, Settings
-from tops_kit.topscc.python.build import build
+from tops_kit.runtime.settings import ALLOWED, OPTIONS, Settings
+from tops_kit.topscc.python.build import build, too_deep
 from tops_kit.topscc.python.captures import Captures
 from tops_kit.topscc.python.signature import Parameter, read_signature
-from tops_kit.topscc.python.source import FunctionSource, source_of
+from tops_kit.topscc.python.source import FunctionSource, source_lines, source_of
 
 if TYPE_CHECKING:
     from tops_kit.topscc.tree import Kernel as Tree
 
+_MOST_THREADS = 1 << 24  # of a launch, as launch_module.c has it
 _MOST_KEPT = 256  # compiled variants of a kernel; a constexpr that changes at every launch fills no memory
 
 
@@ -60,11 +67,19 @@ class Definition:
     function: FunctionType
     examples: Examples = field(default_factory=Examples)
     compiled: dict[tuple[Any, ...], Compiled] = field(default_factory=dict)
+    # the lines of its file when it was imported, and when that was: somebody may edit it while it runs
+    lines: Sequence[str] = ()
+    read_s: float = math.inf
 
     @cached_property
     def source(self) -> FunctionSource:
         """Its source."""
-        return source_of(self.function)
+        return source_of(self.function, self.lines, self.read_s)
+
+    def helper(self, function: FunctionType) -> FunctionSource:
+        """The source of a function that it calls."""
+        same = function.__code__.co_filename == self.function.__code__.co_filename
+        return source_of(function, self.lines if same else (), self.read_s)
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -112,7 +127,7 @@ class Definition:
             types = self.arguments.described(values)
         except LaunchError as reason:
             raise self.named(reason) from None
-        tree, captures = build(self.source, self.parameters, types, target_of(part))
+        tree, captures = build(self.source, self.parameters, types, target_of(part), self.helper)
         return tree, types, captures
 
     def compile(self, values: Any, part: Specification) -> Compiled:
@@ -121,7 +136,10 @@ class Definition:
 
         begin_ns = HOOKS.now_ns() if HOOKS.kinds & acts.OVERHEAD else 0
         tree, types, captures = self.build(values, part)
-        compiled = Compiled(lower(tree), types, captures)
+        try:
+            compiled = Compiled(lower(tree), types, captures)
+        except RecursionError:
+            raise too_deep(tree.where) from None
         if HOOKS.kinds & acts.OVERHEAD:
             thread = HOOKS.thread
             took = acts.OverheadActivity(
@@ -201,8 +219,11 @@ class Kernel:
                 raise LaunchError(
                     f"{self.name}: no option {name}: there are {', '.join(OPTIONS)}, and .on(part)"
                 )
-            if name == "mode" and value not in MODES:
+            if name == "mode" and (not isinstance(value, str) or value not in MODES):
                 raise LaunchError(f"{self.name}: no mode {value!r}: one of {', '.join(MODES)}")
+            allowed, what = ALLOWED.get(name, (None, ""))
+            if allowed is not None and not allowed(value):
+                raise LaunchError(f"{self.name}: {name} is {what}, not {value!r}")
         return Kernel(self._definition, replace(self._settings, **settings))
 
     # compiling
@@ -274,13 +295,21 @@ class Kernel:
         if not 1 <= len(out) <= 3:
             self._bad_shape(whole)
         for extent in out:
-            if isinstance(extent, bool) or not hasattr(type(extent), "__index__") or extent < 1:
+            if isinstance(extent, bool | np.bool_):
                 self._bad_shape(whole)
-        return tuple(int(extent) for extent in out)
+        try:
+            counts = tuple(operator.index(extent) for extent in out)
+        except TypeError:
+            self._bad_shape(whole)
+        if min(counts) < 1:
+            self._bad_shape(whole)
+        if math.prod(counts) > _MOST_THREADS:
+            raise LaunchError(f"{self.name}[{whole!r}]: a launch has at most {_MOST_THREADS:,} threads")
+        return counts
 
     def _bad_shape(self, threads: Any) -> NoReturn:
         raise LaunchError(
-            f"{self.name}[{threads}]: write {self.name}[threads], or {self.name}[grid, block] with 1 to 3 "
+            f"{self.name}[{threads!r}]: write {self.name}[threads], or {self.name}[grid, block] with 1 to 3 "
             "positive ints each"
         )
 
@@ -289,8 +318,23 @@ class Kernel:
             f"{self.name} is a kernel: say how many threads run it: {self.name}[{self.part.sips}](...)"
         )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For other processes and copies: by its name in its module, with its settings."""
+        function = self._definition.function
+        return _kernel_again, (function.__module__, function.__qualname__, self._settings)
+
     def __repr__(self) -> str:
         return f"<kernel {self.name} for {self.part.name}>"
+
+
+def _kernel_again(module: str, name: str, settings: Settings) -> Kernel:
+    """A kernel that came from another process."""
+    found: Any = importlib.import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if not isinstance(found, Kernel):
+        raise UserError(f"{name} is no kernel of module {module}: other processes find kernels by name only")
+    return Kernel(found._definition, settings)
 
 
 def kernel(function: Callable[..., Any]) -> Kernel:
@@ -310,4 +354,4 @@ def kernel(function: Callable[..., Any]) -> Kernel:
             f"{function.__qualname__} is a method: kernels are functions that take arrays and numbers; "
             "move it out of the class, or leave out self under @staticmethod"
         )
-    return Kernel(Definition(function))
+    return Kernel(Definition(function, lines=source_lines(function), read_s=time.time()))

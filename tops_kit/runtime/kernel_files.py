@@ -67,8 +67,11 @@ def _imported(path: Path) -> ModuleType:
     except UserError:
         raise
     except SyntaxError as error:
-        raise FileError(f"{error.filename or path}:{error.lineno}: {error.msg}") from None
-    except Exception as error:
+        line = f":{error.lineno}" if error.lineno else ""
+        raise FileError(f"{error.filename or path}{line}: {error.msg}") from None
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
         raise FileError(f"{_place(error, path)}: {type(error).__name__}: {_one_line(error)}") from None
     finally:
         sys.path.remove(folder)

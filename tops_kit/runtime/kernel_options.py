@@ -91,7 +91,13 @@ class KernelOptions:
         for name, parameter in self._parameters.items():
             if self._is_array(parameter):
                 if name in self._given or name not in out:
-                    out[name] = self._made(parameter, self._array(parameter), random)
+                    option = self._array(parameter)
+                    try:
+                        out[name] = self._made(parameter, option, random)
+                    except (MemoryError, ValueError, OverflowError):
+                        shape = self._given.get(name, option.shape)
+                        text = f"{self._kernel.name}: {name}={shape}: this machine can't make such an array"
+                        raise LaunchError(text) from None
             elif name in self._given and name not in self._kernel.examples.options():
                 out[name] = read_value(name, self._given[name])
             elif name not in out and parameter.default is MISSING:

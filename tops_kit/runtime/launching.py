@@ -10,7 +10,7 @@ from tops_kit.gcu.simulation import Operation
 from tops_kit.runtime import activity as acts
 from tops_kit.runtime import callers, costs
 from tops_kit.runtime.array import Array
-from tops_kit.runtime.arrays import is_tensor
+from tops_kit.runtime.arrays import changed, is_tensor
 from tops_kit.runtime.codes import Code
 from tops_kit.runtime.context import Context
 from tops_kit.runtime.errors import LaunchError, TopsError, fail
@@ -273,6 +273,8 @@ def launch_on_host(
         base = context.clock.base
         base.begin_cut()
         try:
+            for position in plan.stored:
+                changed(values[position])
             outcome = plan.run(values)
         finally:
             base.end_cut()

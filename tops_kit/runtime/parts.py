@@ -6,7 +6,7 @@ import os
 import weakref
 from pathlib import Path
 
-from tops_kit.gcu import Specification, load
+from tops_kit.gcu import Specification, SpecificationError, load
 from tops_kit.topscc.target import Target
 
 DEFAULT = "s60"
@@ -23,6 +23,10 @@ class Parts:
         """A part by name, file, or itself. Raises SpecificationError."""
         if isinstance(part, Specification):
             return part
+        if not isinstance(part, str | Path):
+            raise SpecificationError(
+                f"no part {part!r}: a name such as {DEFAULT!r}, or the path of a .toml file"
+            )
         key = os.fspath(part)
         found = self._read.get(key)
         if found is None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tops_kit.runtime.stream import Stream
 
 _MOVED = struct.Struct("=16q")  # from and to: none, L1, L2, L3
-_SMALL = {"i16": (-(1 << 15), (1 << 15) - 1), "i8": (-128, 127), "u8": (0, 255)}
+_SMALL = {"f16": (-65504, 65504), "i16": (-(1 << 15), (1 << 15) - 1), "i8": (-128, 127), "u8": (0, 255)}
 
 
 class Planner(Protocol):
@@ -79,7 +79,7 @@ class Plan:
         pointers: list[tuple[int, int]] = []
         scalars: list[tuple[int, int]] = []
         form = "="
-        self.small: list[tuple[int, int, int]] = []  # integers of less than 32 bits: place, range
+        self.small: list[tuple[int, int, int]] = []  # integers and f16: place, range
         for parameter, position in zip(program.parameters, positions, strict=True):
             if parameter.kind == "pointer":
                 pointers.append((parameter.index, position))
@@ -182,11 +182,18 @@ class Plan:
         self._print(result.output)
         if result.dropped_prints:
             text = f"{self.name}: {result.dropped_prints} printed lines were dropped: a thread has 1 MB"
-            print(text, file=sys.stderr)
+            if sys.stderr is not None:
+                print(text, file=sys.stderr)
 
     def _print(self, lines: Any) -> None:
-        if lines and not self.settings.quiet:
-            sys.stdout.write("".join(f"{line}\n" for line in lines))
+        out = sys.stdout
+        if not lines or self.settings.quiet or out is None:
+            return
+        text = "".join(f"{line}\n" for line in lines)
+        try:
+            out.write(text)
+        except UnicodeEncodeError as error:  # the kernel has run: what a terminal can't show costs no more
+            out.write(text.encode(error.encoding, "backslashreplace").decode(error.encoding))
 
 
 class Outcome:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
 
 from tops_kit.engine.options import Mode
 from tops_kit.gcu import Specification
@@ -31,3 +34,33 @@ class Settings:
 OPTIONS = (
     "mode", "host_threads", "pipeline", "budget_s", "defer", "quiet", "engine", "stream", "cooperative"
 )  # fmt: skip
+
+
+def _is_truth(value: Any) -> bool:
+    number = isinstance(value, int) and 0 <= value <= 1
+    return isinstance(value, np.bool_) or number
+
+
+def _is_host_threads(value: Any) -> bool:
+    return value is None or (isinstance(value, int | np.integer) and 1 <= int(value) <= 1 << 16)
+
+
+def _is_budget(value: Any) -> bool:
+    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    return bool(number and value >= 0)
+
+
+def _is_engine(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and value in ("c", "oracle"))
+
+
+# what some options can be, and how that is said
+ALLOWED: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "pipeline": (_is_truth, "True or False"),
+    "defer": (_is_truth, "True or False"),
+    "quiet": (_is_truth, "True or False"),
+    "cooperative": (_is_truth, "True or False"),
+    "host_threads": (_is_host_threads, "a number of threads, or None for all cores"),
+    "budget_s": (_is_budget, "a number of seconds, 0 for no limit"),
+    "engine": (_is_engine, "'c', 'oracle' or None"),
+}

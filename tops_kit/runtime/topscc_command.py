@@ -8,6 +8,8 @@ topscc run k.py:softmax --arg rows=4096 -arch s60,i20
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import json
 import os
 import sys
@@ -56,6 +58,11 @@ examples:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line (default: the process's) and return its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    if sys.stdout is None:  # closed: what nobody reads goes nowhere
+        with Path(os.devnull).open("w", encoding="utf-8") as nowhere, contextlib.redirect_stdout(nowhere):
+            return main(words)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # what the terminal can't show is written as \\xe9
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = _run(words[1:]) if words[:1] == ["run"] else _compile(words)
         sys.stdout.flush()
@@ -70,6 +77,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_BROKEN_PIPE
+    except OSError as error:  # files of ours say it themselves
+        print(f"topscc: the output can't be written: {error.strerror or error}", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left of it, at the end of the process
+        return EXIT_USAGE
+    except MemoryError:
+        print("topscc: this machine has not enough memory for that", file=sys.stderr)
+        return EXIT_USAGE
     except KeyboardInterrupt:
         print("topscc: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
@@ -97,7 +111,8 @@ def _parser(name: str, description: str, epilog: str) -> argparse.ArgumentParser
 
 
 def _parts(arch: str | None) -> list[Specification]:
-    return [PARTS.get(name.strip()) for name in (arch or DEFAULT).split(",") if name.strip()]
+    names = (DEFAULT if arch is None else arch).split(",")
+    return [PARTS.get(name.strip()) for name in names]
 
 
 # compiling
@@ -133,10 +148,12 @@ def _compile(words: list[str]) -> int:
             for kernel, options in _with_options(kernels, given)
             for part in parts
         ]
-    if args.output:
+    if args.output is not None:
+        if os.path.realpath(args.output) == os.path.realpath(path):
+            raise UserError(f"-o {args.output} would overwrite the kernel's source: another name")
         save(programs, args.output)
         print(f"{args.output}: {', '.join(f'{p.name} for {p.arch}' for p in programs)}", file=sys.stderr)
-    _emit(args.emit or (None if args.output else "summary"), programs)
+    _emit(args.emit or ("summary" if args.output is None else None), programs)
     return 0
 
 
@@ -180,12 +197,10 @@ def _run(words: list[str]) -> int:
 
     parser = _parser("topscc run", "Launch a kernel, check it, and tell what it took.", _RUN_HELP)
     parser.add_argument("file", metavar="FILE[:KERNEL]")
-    parser.add_argument(
-        "--threads", type=_extents, metavar="N", help="threads (default: all SIPs of the part)"
-    )
+    parser.add_argument("--threads", type=_count, metavar="N", help="threads (default: all SIPs of the part)")
     parser.add_argument("--grid", type=_extents, metavar="N[xN]", help="blocks")
     parser.add_argument("--block", type=_extents, metavar="N[xN]", help="threads of a block")
-    parser.add_argument("--seed", type=int, default=0, help="of the random numbers (default: 0)")
+    parser.add_argument("--seed", type=_seed, default=0, help="of the random numbers (default: 0)")
     parser.add_argument(
         "--lines", type=int, default=5, metavar="N", help="costliest lines shown (default: 5)"
     )
@@ -199,10 +214,12 @@ def _run(words: list[str]) -> int:
     if args.threads or args.grid or args.block:
         if args.threads and (args.grid or args.block):
             raise UserError("--threads goes without --grid and --block")
-        wanted = {"threads": args.threads and args.threads[0], "grid": args.grid, "block": args.block}
+        wanted = {"threads": args.threads, "grid": args.grid, "block": args.block}
         shape = {key: value for key, value in wanted.items() if value}
     trials = [
-        try_kernel(kernel, part, arguments, shape, sanitize=args.sanitize, pipeline=args.pipeline)
+        try_kernel(
+            kernel, part, arguments, shape, sanitize=args.sanitize, pipeline=args.pipeline, quiet=args.json
+        )
         for part in _parts(args.arch)
     ]
     if args.json:
@@ -211,6 +228,18 @@ def _run(words: list[str]) -> int:
     else:
         print("\n\n".join(trial.text(lines=args.lines, pipeline=args.pipeline) for trial in trials))
     return 0 if all(trial.good for trial in trials) else EXIT_DIFFERENT
+
+
+def _count(text_: str) -> int:
+    if not text_.isdecimal() or not 1 <= int(text_) < 1 << 31:
+        raise argparse.ArgumentTypeError(f"{text_}: write a positive number")
+    return int(text_)
+
+
+def _seed(text_: str) -> int:
+    if not text_.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text_}: write a number, at least 0")
+    return int(text_)
 
 
 def _extents(text_: str) -> tuple[int, ...]:

@@ -79,6 +79,7 @@ def try_kernel(
     *,
     sanitize: bool = False,
     pipeline: bool = False,
+    quiet: bool = False,
 ) -> Trial:
     """Launch a kernel on a part, on copies of the arrays; check what it stores.
 
@@ -90,7 +91,7 @@ def try_kernel(
     findings = None
     if sanitize:
         findings = chosen.options(mode="sanitized", quiet=True)[threads](**_copies(arguments)).faults
-    launch = chosen.options(mode="timed", pipeline=pipeline)[threads](**_copies(arguments))
+    launch = chosen.options(mode="timed", pipeline=pipeline, quiet=quiet)[threads](**_copies(arguments))
     if not kernel.examples.has_reference:
         return Trial(launch, {}, (), findings)
     try:

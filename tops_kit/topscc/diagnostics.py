@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from tops_kit.errors import UserError
 from tops_kit.isa.program import SourceFile
+
+_LONGEST = 400  # characters of a source line that are shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,7 @@ class Where:
 
     def line_text(self) -> str:
         """The source line on which the span starts, empty when the source doesn't have it."""
-        lines = self.source.text.splitlines()
+        lines = self.source.text.split("\n")
         index = self.line - self.source.first_line
         return lines[index] if 0 <= index < len(lines) else ""
 
@@ -64,6 +67,9 @@ class KernelError(UserError):
         self.notes = notes
         super().__init__(_text(what, where, hint, notes))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return KernelError, (self.what, self.where, self.hint, self.notes)
+
 
 def _text(what: str, where: Where, hint: str, notes: tuple[tuple[str, Where], ...]) -> str:
     lines = [f"{where}: error: {what}", *_excerpt(where)]
@@ -82,7 +88,11 @@ def _excerpt(where: Where) -> list[str]:
     if not text.strip():
         return []
     stop = where.end_column if where.end_line == where.line else len(text.rstrip())
-    width = max(1, min(stop, len(text)) - where.column)
+    column = where.column
+    width = max(1, min(stop, len(text)) - column)
+    if len(text) > _LONGEST:  # only what is around the span
+        first = max(0, column - _LONGEST // 4)
+        text, column, width = text[first : first + _LONGEST], column - first, min(width, _LONGEST // 2)
     # tabs stay tabs, so that the carets stand under what they point at however wide a tab is shown
-    indent = "".join("\t" if letter == "\t" else " " for letter in text[: where.column])
+    indent = "".join("\t" if letter == "\t" else " " for letter in text[:column])
     return [f"    {text.rstrip()}", f"    {indent}{'^' * width}"]

@@ -7,6 +7,7 @@ import linecache
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -104,10 +105,87 @@ def test_a_file_that_has_changed_since(tmp_path: Path) -> None:
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
     file.write_text("# more\n" * 20 + text)
-    with pytest.raises(
-        UserError, match=r"changed\.py:2 does not hold it \(any more\): import the file again"
-    ):
-        module.k.tree(1)
+    later = time.time() + 10
+    os.utime(file, (later, later))
+    assert module.k.tree(1).where.line == 3  # as it was when it was imported
+
+
+HELPED = """
+import tops_kit as tops
+import helper_{0}
+
+def near():
+    return 1.0
+
+@tops.kernel
+def k(out: tops.ptr(tops.f32, 1)):
+    tops.store(out[0:1], near() + helper_{0}.far())
+"""
+
+
+@pytest.mark.parametrize("edited", ["kernel", "helper"])
+def test_functions_of_files_that_were_edited_while_the_program_runs(
+    edited: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    helper = tmp_path / f"helper_{edited}.py"
+    helper.write_text("def far():\n    return 10.0\n")
+    file = tmp_path / f"kernel_{edited}.py"
+    file.write_text(HELPED.format(edited))
+    k = importlib.import_module(file.stem).k
+    changed = file if edited == "kernel" else helper
+    changed.write_text(changed.read_text().replace("1.0", "2.0").replace("10.0", "20.0"))
+    later = time.time() + 10
+    os.utime(changed, (later, later))
+    if edited == "kernel":
+        assert answer(k) == 11.0
+    else:
+        with pytest.raises(UserError, match="was changed after it was imported: import the file again"):
+            answer(k)
+
+
+@pytest.mark.parametrize("content", [b"def k(:\n  (", bytes(range(128, 256)) * 9])
+def test_a_file_that_holds_no_program_any_more(content: bytes, load_text: Load) -> None:
+    module = load_text("""
+        @tops.kernel
+        def k(out: tops.ptr(tops.f32, 1)):
+            tops.store(out[0:1], 1.0)
+    """)
+    Path(module.__file__ or "").write_bytes(content)
+    assert answer(module.k) == 1.0
+
+
+def test_a_pipe_where_the_file_was_is_not_read(tmp_path: Path) -> None:
+    pipe = tmp_path / "k.py"
+    os.mkfifo(pipe)
+    names: dict[str, Any] = {}
+    text = "import tops_kit as tops\n@tops.kernel\ndef k(n: tops.i32):\n    pass\n"
+    exec(compile(text, str(pipe), "exec"), names)
+    with pytest.raises(UserError, match="no source at"):
+        names["k"].tree(1)
+
+
+def test_lines_are_those_of_editors(load_text: Load) -> None:
+    module = load_text("""
+        @tops.kernel
+        def k(out: tops.ptr(tops.f32, 1)):
+            a = 1.0  # \v \x1c \u2028 are no ends of lines
+            tops.store(out[0:1], a + nothing)
+    """)
+    with pytest.raises(tops.KernelError, match=r"nothing is not defined\n +tops.store"):
+        answer(module.k)
+
+
+def test_of_a_very_long_line_a_part_is_shown(load_text: Load) -> None:
+    gap = " " * 100_000
+    module = load_text(f"""
+        @tops.kernel
+        def k(out: tops.ptr(tops.f32, 1)):
+            tops.store(out[0:1], 1.0 {gap} + nothing)
+    """)
+    with pytest.raises(tops.KernelError, match=r"\+ nothing\)") as caught:
+        answer(module.k)
+    assert len(str(caught.value)) < 2000
 
 
 def test_async_functions_are_refused(load_text: Load) -> None:

@@ -36,7 +36,7 @@ def places(program: Program) -> list[Place]:
 def source_text(program: Program, place: Place) -> str:
     """The line's text when the kernel was compiled, without indentation; "" where it is not known."""
     for file in program.files:
-        lines = file.text.splitlines()
+        lines = file.text.split("\n")
         if file.path == place.path and 0 <= place.line - file.first_line < len(lines):
             return lines[place.line - file.first_line].strip()
     return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from tops_kit.isa.dtypes import BOOL, F32, I32, DType
@@ -179,6 +180,8 @@ class ArithmeticBuilder(ViewBuilder):
             if dtype == BOOL:
                 return bool(operand)
             if dtype in (F32, I32):
+                if dtype == I32 and not math.isfinite(operand):
+                    raise self._error(f"{operand} can't be converted to {dtype}", where)
                 number = float(operand) if dtype == F32 else int(operand)
                 return self._number(number, dtype, where)
             operand = self._typed(operand, where)

@@ -161,6 +161,13 @@ class ControlBuilder(VariableBuilder):
         number = self._constant_int(stride)
         if number == 0:
             raise self._error("a range with step 0", where)
+        bounds = [self._constant_int(operand) for operand in (first, last)]
+        if number is not None and None not in bounds:
+            rounds = range(bounds[0] or 0, bounds[1] or 0, number)
+            if rounds and not -(1 << 31) <= rounds[-1] + number < 1 << 31:
+                raise self._error(
+                    "the variable of this range leaves 32 bits at its end", where, "end it a step earlier"
+                )
         if number is None and not self._positive(stride):
             above = self.compare("gt", stride, 0, where)
             self._emit(tree.Assert(where, self._typed(above, where), "the step of a range must be positive"))

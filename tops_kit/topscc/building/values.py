@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
@@ -59,7 +60,12 @@ class ValueBuilder(BuilderState):
     def _number(self, number: Number, dtype: DType, where: Where) -> Constant:
         """A literal as a scalar that goes with values of `dtype` (its kind is f32, i32 or bool)."""
         if dtype.is_float:
-            return Constant(0, F32_KIND, float(number))
+            try:
+                real = float(number)
+                struct.pack("<f", real)
+            except OverflowError:
+                raise self._error(f"{_shown(number)} does not fit f32", where, "write math.inf") from None
+            return Constant(0, F32_KIND, real)
         if isinstance(number, float):
             raise self._error(
                 f"{number!r} beside values of {dtype}: they can't hold it",
@@ -75,7 +81,7 @@ class ValueBuilder(BuilderState):
             return Constant(0, BOOL_KIND, number)
         low, high = _RANGES[dtype.name]
         if not low <= number <= high:
-            raise self._error(f"{number} does not fit {dtype} ({low} to {high})", where)
+            raise self._error(f"{_shown(number)} does not fit {dtype} ({low} to {high})", where)
         return Constant(0, I32_KIND, int(number))
 
     def _typed(self, operand: Operand, where: Where) -> Value:
@@ -226,3 +232,8 @@ class ValueBuilder(BuilderState):
 def scalar_type(dtype: DType) -> DType:
     """The type of a scalar read from memory of `dtype`: f32, i32 or bool."""
     return BOOL if dtype == BOOL else scalar(dtype)
+
+
+def _shown(number: Number) -> str:
+    """A number in a message; one of thousands of digits is not written out."""
+    return "this number" if isinstance(number, int) and number.bit_length() > 256 else repr(number)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any
 
 from tops_kit.isa.dtypes import DType
 from tops_kit.topscc.builder import Builder
+from tops_kit.topscc.diagnostics import KernelError, Where
 from tops_kit.topscc.kinds import ViewKind
 from tops_kit.topscc.python.assigned import stored_names
 from tops_kit.topscc.python.captures import Captures
@@ -16,7 +19,7 @@ from tops_kit.topscc.python.core import Frame
 from tops_kit.topscc.python.places import Places
 from tops_kit.topscc.python.scope import Local, Scope, Static
 from tops_kit.topscc.python.signature import Parameter
-from tops_kit.topscc.python.source import FunctionSource
+from tops_kit.topscc.python.source import FunctionSource, source_of
 from tops_kit.topscc.python.statements import Translator
 from tops_kit.topscc.python.words import MEANINGS
 from tops_kit.topscc.target import S60, Target
@@ -36,11 +39,12 @@ def build(
     parameters: tuple[Parameter, ...],
     given: Mapping[str, Any],
     target: Target = S60,
+    find_source: Callable[[FunctionType], FunctionSource] = source_of,
 ) -> tuple[Kernel, Captures]:
     """The tree of a kernel, and what it took from the Python around.
 
-    `given` has for each parameter an ArrayType, a DType (a scalar), or the value of a constexpr. Raises
-    KernelError.
+    `given` has for each parameter an ArrayType, a DType (a scalar), or the value of a constexpr;
+    `find_source` gives the source of a function that is called. Raises KernelError.
     """
     node, function = source.node, source.function
     assert isinstance(node, ast.FunctionDef)
@@ -60,13 +64,31 @@ def build(
     captures = Captures()
     frame = Frame(source.name, function.__code__, ())
     translator = Translator(builder, scope, captures, frame, meanings=MEANINGS)
+    translator.find_source = find_source
     stored = stored_names(node.body)
     for parameter in parameters:
         view = _parameter(builder, scope, parameter, given[parameter.name], parameter.name in stored)
         if view is not None and isinstance(view.kind, ViewKind):
             translator.axes.update(view.kind.shape)
-    translator.block(node.body)
+    try:
+        translator.block(node.body)
+    except RecursionError:
+        raise too_deep(translator.deepest or where) from None
     return builder.finish(where), captures
+
+
+def too_deep(where: Where) -> Exception:
+    """What becomes of a RecursionError: the kernel's fault, unless its caller used up the stack."""
+    frame, depth = sys._getframe(), 0
+    while frame.f_back is not None:
+        frame, depth = frame.f_back, depth + 1
+    if depth > sys.getrecursionlimit() // 2:
+        return RecursionError("the launch of a kernel that has to be compiled needs more of Python's stack")
+    return KernelError(
+        "expressions, branches or calls are nested too deep here",
+        where,
+        "give a part of it a name on a line of its own",
+    )
 
 
 def _parameter(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import CellType
+from types import CellType, FunctionType
 from typing import Any
 
 _MISSING = object()
@@ -29,6 +29,14 @@ class Captures:
         """An attribute of an object."""
         self._attributes[id(owner), name] = (owner, name, value)
 
+    def from_function(self, function: FunctionType) -> None:
+        """A function that was inlined: its code and the defaults of its parameters."""
+        for name in ("__code__", "__defaults__"):
+            self.from_attribute(function, name, getattr(function, name))
+        keywords = function.__kwdefaults__ or {}
+        for name, value in keywords.items():
+            self.from_globals(keywords, name, value)
+
     def hold(self) -> bool:
         """Whether everything still has its value."""
         for module, name, value in self._globals.values():
@@ -36,13 +44,24 @@ class Captures:
             if now is not value and not _same(now, value):
                 return False
         for cell, value in self._cells.values():
-            if cell.cell_contents is not value and not _same(cell.cell_contents, value):
+            now = _contents(cell)
+            if now is not value and not _same(now, value):
                 return False
         for owner, name, value in self._attributes.values():
-            now = getattr(owner, name, _MISSING)
+            try:
+                now = getattr(owner, name, _MISSING)
+            except Exception:
+                return False
             if now is not value and not _same(now, value):
                 return False
         return True
+
+
+def _contents(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # the variable was deleted
+        return _MISSING
 
 
 def _same(now: Any, before: Any) -> bool:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 import enum
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -21,9 +21,12 @@ from tops_kit.topscc.language.words import word_of
 from tops_kit.topscc.python.captures import Captures
 from tops_kit.topscc.python.places import Placed
 from tops_kit.topscc.python.scope import Local, LocalFunction, Lost, Method, Region, Scope, Static
-from tops_kit.topscc.python.source import FunctionSource
+from tops_kit.topscc.python.source import FunctionSource, source_of
 from tops_kit.topscc.tree import Buffer, Constant, Value, Variable
 
+# unrolled and inlined in a kernel: more than fit its 65,535 instructions, and compiled in some ten seconds
+MAX_ROUNDS = 100_000
+CALL_WEIGHT = 10  # a call is as much work for the compiler as so many rounds
 NUMBER_WORDS = {"float64": "float", "longdouble": "float", "int64": "int", "uint64": "int"}
 
 
@@ -64,11 +67,14 @@ class Core:
         self.jump = (
             ""  # "break", "continue" or "return" that is certain: what follows in the block is not read
         )
+        self.find_source: Callable[[FunctionType], FunctionSource] = source_of
         self.sources: dict[CodeType, FunctionSource] = {}  # of the functions that were called
         self.reaching: set[ast.expr] = set()  # subscripts that may reach outside: of a load with pad, ...
         self.axes: set[Extent] = set()  # the extents of whole axes of arrays
         self.naming = ""  # the name that the value being read will get
         self._regions = 0
+        self._rounds = 0
+        self.deepest: Where | None = None  # the statement in which Python's stack was used up
 
     # what the layers above give
 
@@ -103,6 +109,16 @@ class Core:
     ) -> KernelError:
         """A refusal."""
         return KernelError(what, at if isinstance(at, Where) else self.where(at), hint, notes)
+
+    def count_round(self, at: Placed | Where, *, weight: int = 1) -> None:
+        """A round that is unrolled, or a call that is inlined: their number must stay small in all."""
+        self._rounds += weight
+        if self._rounds > MAX_ROUNDS:
+            raise self.error(
+                f"too long: {MAX_ROUNDS:,} rounds to unroll or {MAX_ROUNDS // CALL_WEIGHT:,} calls to inline",
+                at,
+                "loop on the device: for i in range(n):",
+            )
 
     # regions: branches and loops that are decided when the kernel runs
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import operator
+import re
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -29,6 +30,7 @@ _COMPARE: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], Any]]] = {
     ast.Lt: ("lt", operator.lt), ast.LtE: ("le", operator.le), ast.Gt: ("gt", operator.gt),
     ast.GtE: ("ge", operator.ge), ast.Eq: ("eq", operator.eq), ast.NotEq: ("ne", operator.ne),
 }  # fmt: skip
+_WIDEST = 1000  # characters of a formatted number
 _MAX_BITS = 256  # of an int while compiling; larger ones have no use in a kernel of 32 bits
 _METHODS = ("to", "reshape", "transpose", "sum", "max", "min")
 _ATTRIBUTES = ("shape", "dtype", "ndim", "T")
@@ -108,6 +110,8 @@ class Expressions(Subscripts):
                 value = self.static_of(self.value(part.value), "a text outside of print", part.value)
                 specification = self._joined(part.format_spec) if part.format_spec else ""  # type: ignore[arg-type]
                 try:
+                    if any(int(digits) > _WIDEST for digits in re.findall(r"\d+", specification)):
+                        raise ValueError(f"a field of more than {_WIDEST} characters")
                     out.append(format(value, specification))
                 except (ValueError, TypeError) as reason:
                     raise self.error(f"{value!r}: {reason}", part) from None
@@ -349,6 +353,9 @@ class Expressions(Subscripts):
                 what, hint = module_hint(base, node.attr, str(reason))
                 raise self.error(what, node, hint) from None
             raise self.error(f"{self.describe(base)} has no attribute {node.attr}", node) from None
+        except Exception as reason:
+            said = " ".join(str(reason).split())
+            raise self.error(f"{node.attr} raises {type(reason).__name__}: {said}", node) from None
         if not isinstance(base, ModuleType) or not base.__name__.startswith(("tops_kit", "math")):
             self.captures.from_attribute(base, node.attr, found)
         return found

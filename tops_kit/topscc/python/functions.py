@@ -13,11 +13,11 @@ from tops_kit.topscc.diagnostics import Where
 from tops_kit.topscc.kinds import TileKind, ViewKind
 from tops_kit.topscc.language.types import constexpr
 from tops_kit.topscc.python.assigned import stored_names
-from tops_kit.topscc.python.core import Frame
+from tops_kit.topscc.python.core import CALL_WEIGHT, Frame
 from tops_kit.topscc.python.expressions import Expressions
 from tops_kit.topscc.python.places import Places
 from tops_kit.topscc.python.scope import Local, LocalFunction, Scope, Static
-from tops_kit.topscc.python.source import Definition, source_of
+from tops_kit.topscc.python.source import Definition
 from tops_kit.topscc.tree import Value, Variable
 
 
@@ -79,9 +79,10 @@ class Functions(Expressions):
         source = self.sources.get(code)
         if source is None:
             try:
-                source = self.sources[code] = source_of(function)
+                source = self.sources[code] = self.find_source(function)
             except UserError as reason:
                 raise self.error(str(reason), where) from None
+        self.captures.from_function(function)
         closure = function.__closure__ or ()
         scope = Scope(
             Places(source.file, source.name),
@@ -170,6 +171,7 @@ class Functions(Expressions):
 
     def _inline(self, callee: Callee, arguments: dict[str, Argument], where: Where) -> Any:
         self._no_recursion(callee, where)
+        self.count_round(where, weight=CALL_WEIGHT)
         # a lambda of the kernel is part of the line that uses it: no call is shown for it
         shown = callee.scope.call is where
         body = callee.node.body

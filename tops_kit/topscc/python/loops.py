@@ -96,6 +96,7 @@ class Loops(Pipelines):
         self.frame.loops.append(loop)
         try:
             for item in items:
+                self.count_round(node.iter)
                 self._name_item(node.target, item)
                 self.block(node.body)
                 if self.jump == "break":

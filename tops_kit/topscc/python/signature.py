@@ -100,7 +100,7 @@ def _from_text(text: str, function: FunctionType, where: Where) -> Any:
     names: dict[str, Any] = {name: cell.cell_contents for name, cell in cells.items() if _filled(cell)}
     try:
         return _read(ast.parse(text, mode="eval").body, function.__globals__, names)
-    except (SyntaxError, LookupError, AttributeError, TypeError) as reason:
+    except (SyntaxError, ValueError, LookupError, AttributeError, TypeError, RecursionError) as reason:
         raise KernelError(
             f"the type {text} can't be read: {reason}",
             where,

@@ -5,14 +5,21 @@ from __future__ import annotations
 import ast
 import inspect
 import linecache
-from collections.abc import Iterator
+import math
+import os
+import tokenize
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import FunctionType
 from typing import TypeAlias
 
 from tops_kit.errors import UserError
 from tops_kit.isa.program import SourceFile
+from tops_kit.topscc.python.same_code import makes
 
+# what Python says of text that is no program (any more), or too deep a one
+_UNREADABLE = (SyntaxError, ValueError, tokenize.TokenError, RecursionError, MemoryError)
 _ASYNC = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 Definition: TypeAlias = ast.FunctionDef | ast.Lambda
 
@@ -27,34 +34,70 @@ class FunctionSource:
     function: FunctionType
 
 
-def source_of(function: FunctionType) -> FunctionSource:
-    """The source of a function, from its file, its notebook cell, or whatever `linecache` knows.
+def source_lines(function: FunctionType) -> list[str]:
+    """The lines of a function's file, notebook cell, or what `linecache` knows; none where nothing is."""
+    path = function.__code__.co_filename
+    if os.path.lexists(path) and not Path(path).is_file():
+        return []  # opening a pipe would wait for its writer
+    linecache.checkcache(path)
+    return linecache.getlines(path, function.__globals__)
 
-    Raises UserError where there is none, or where the file holds something else by now.
+
+def source_of(function: FunctionType, read: Sequence[str] = (), read_s: float = math.inf) -> FunctionSource:
+    """The source of a function: from `read`, the lines of its file when it was imported, else as it is now.
+
+    `read_s`: when that was, as time.time() says. Raises UserError where there is no source, or where the file
+    holds something else by now.
     """
     code = function.__code__
     name = function.__name__
-    if code.co_flags & _ASYNC:
-        raise UserError(f"{name}: {code.co_filename}:{code.co_firstlineno}: an async function: write def")
-    linecache.checkcache(code.co_filename)
-    lines = linecache.getlines(code.co_filename, function.__globals__)
     first = code.co_firstlineno
-    if not lines:
+    place = f"{code.co_filename}:{first}"
+    if code.co_flags & _ASYNC:
+        raise UserError(f"{name}: {place}: an async function: write def")
+    now = source_lines(function)
+    known = read or now
+    if _written_s(code.co_filename) > read_s:
+        # the file was edited: by its code it is seen which of the two the function comes from
+        known = next((lines for lines in (read, now) if lines and makes(lines, function)), read)
+        if not known and now:
+            raise UserError(f"{name}: {place} was changed after it was imported: import the file again")
+    if not known:
         raise UserError(
             f"{name}: no source at {code.co_filename}: kernels are compiled from their source; "
             "define it in a file or a notebook's cell"
         )
-    found = _in_block(lines, first, function) or _in_file(lines, first, function)
+    found = _find(known, function) or (_find(now, function) if now else None)
     if found is None:
-        raise UserError(
-            f"{name}: {code.co_filename}:{first} does not hold it (any more): import the file again"
-        )
-    node, last = found
-    text = "".join(lines[first - 1 : last])
-    return FunctionSource(name, SourceFile(code.co_filename, text, first), node, function)
+        raise UserError(f"{name}: {place} does not hold it (any more): import the file again")
+    text = "".join(found.lines[first - 1 : found.last])
+    return FunctionSource(name, SourceFile(code.co_filename, text, first), found.node, function)
 
 
-def _in_block(lines: list[str], first: int, function: FunctionType) -> tuple[Definition, int] | None:
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A definition in the lines of a file, and its last line."""
+
+    node: Definition
+    last: int
+    lines: Sequence[str]
+
+
+def _find(lines: Sequence[str], function: FunctionType) -> _Found | None:
+    first = function.__code__.co_firstlineno
+    found = _in_block(lines, first, function) or _in_file(lines, first, function)
+    return found and _Found(*found, lines)
+
+
+def _written_s(path: str) -> float:
+    """When a file was last written; 0 where it is no file."""
+    try:
+        return Path(path).stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _in_block(lines: Sequence[str], first: int, function: FunctionType) -> tuple[Definition, int] | None:
     """The function, when the lines that belong together from its first on can be parsed alone: quick."""
     try:
         block = inspect.getblock(lines[first - 1 :])
@@ -62,7 +105,7 @@ def _in_block(lines: list[str], first: int, function: FunctionType) -> tuple[Def
         # an indented function parses below a line of its own; empty lines put it where it is in the file
         above = "if 1:\n" * indented
         tree = ast.parse("\n" * (first - 1 - indented) + above + "".join(block))
-    except (SyntaxError, IndexError):
+    except (*_UNREADABLE, IndexError):
         return None
     # what begins with a definition is that: no need to look at all of it
     start = tree.body[0].body[0] if indented and isinstance(tree.body[0], ast.If) else tree.body[0]
@@ -71,10 +114,10 @@ def _in_block(lines: list[str], first: int, function: FunctionType) -> tuple[Def
     return _pick(tree, first, function)
 
 
-def _in_file(lines: list[str], first: int, function: FunctionType) -> tuple[Definition, int] | None:
+def _in_file(lines: Sequence[str], first: int, function: FunctionType) -> tuple[Definition, int] | None:
     try:
         return _pick(ast.parse("".join(lines)), first, function)
-    except SyntaxError:
+    except _UNREADABLE:
         return None
 
 

@@ -25,7 +25,12 @@ class Translator(Loops):
         for node in body:
             if self.jump or not self.builder.reachable:
                 return
-            self.statement(node)
+            try:
+                self.statement(node)
+            except RecursionError:
+                if self.deepest is None:
+                    self.deepest = self.where(self._first_line(node))
+                raise
 
     def statement(self, node: ast.stmt) -> None:
         """One statement."""

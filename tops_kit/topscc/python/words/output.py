@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import Any, TypeAlias
 
 from tops_kit.topscc.builder import Operand
 from tops_kit.topscc.python.calls import Call, Meaning
 from tops_kit.topscc.tree import Buffer, Value
+
+_WIDEST = 1000  # of a printed number; more would be a slip, and fills the memory
 
 Part: TypeAlias = str | Operand | tuple[Operand, str]
 
@@ -37,6 +40,8 @@ def _parts(call: Call, node: ast.expr) -> list[Part]:
         if isinstance(value, tuple):
             raise calls.error("a tuple in an f-string", node, "print its elements")
         specification = calls.value(node.format_spec) if node.format_spec is not None else ""
+        if any(int(digits) > _WIDEST for digits in re.findall(r"\d+", specification)):
+            raise calls.error(f"a field of more than {_WIDEST} characters", node)
         return [(calls.computed(value, node.value), specification)]
     value = calls.value(node)
     if isinstance(value, Value | Buffer):
