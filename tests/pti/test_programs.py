@@ -312,3 +312,33 @@ def test_in_model_time_two_runs_are_told_alike(tmp_path: Path) -> None:
         outputs.append(done.stdout)
     assert outputs[0] == outputs[1]
     assert outputs[0].count("KernelRecord") == 6
+
+
+def test_the_driver_is_told_under_the_call_that_needs_it(arrays: tuple[Any, Any]) -> None:
+    @tops.kernel
+    def fresh(x: tops.ptr(tops.f32)):
+        tops.store(x[0:8], 3.0)
+
+    def work() -> None:
+        pointer = tops.malloc(4096)
+        fresh[1](arrays[0])
+        tops.synchronize()
+        tops.free(pointer)
+
+    names: list[str] = []
+    with topspti.subscribe(lambda domain, cbid, data: names.append(data.function_name)) as subscriber:
+        subscriber.enable_domain(topspti.Domain.DRIVER_API)
+        trace = traced(work, ActivityKind.DRIVER, ActivityKind.RUNTIME)
+    calls = trace.of(topspti.ApiRecord)
+    runtime = {call.correlation_id: call.name for call in calls if call.kind == ActivityKind.RUNTIME}
+    under = {
+        (call.name, runtime.get(call.correlation_id)) for call in calls if call.kind == ActivityKind.DRIVER
+    }
+    assert under >= {
+        ("memoryMap", "topsMalloc"),
+        ("programLoad", None),  # it is made ready before the launch
+        ("queueSubmit", "topsLaunchKernel"),
+        ("queueWait", "topsDeviceSynchronize"),
+        ("memoryUnmap", "topsFree"),
+    }
+    assert {name for name, _ in under} == set(names)

@@ -293,3 +293,15 @@ def test_every_activity_has_one_kind() -> None:
     kinds = list(KIND_OF.values())
     assert len(set(kinds)) == len(kinds)
     assert all(kind.bit_count() == 1 and kind & acts.ALL for kind in kinds)
+
+
+def test_the_driver_is_asked_only_where_somebody_wants_it(hooks: Hooks) -> None:
+    driver = hooks.point("queueSubmit", domain=DRIVER_API)
+    charged: list[str] = []
+    hooks.set_clock(Ticks(), charged.append)
+    sink = hooks.add_sink(lambda *_: None, acts.ALL & ~acts.DRIVER)
+    assert driver.idle
+    sink.set_kinds(acts.DRIVER)
+    assert not driver.idle
+    driver.call(len, "outside of any call")
+    assert charged == []  # only the vendor's calls have a cost

@@ -197,7 +197,7 @@ class ApiPoint:
         if callbacks:
             call = ApiCall(self, args, keywords, thread)
             data = hooks._enter(callbacks, call, thread)
-        if hooks.charge is not None and thread.depth == 1:
+        if hooks.charge is not None and thread.depth == 1 and self.domain == RUNTIME_API:
             hooks.charge(self.cost)
         status = 0
         try:

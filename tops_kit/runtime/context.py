@@ -15,6 +15,7 @@ from tops_kit.gcu.state import Device
 from tops_kit.runtime import activity as acts
 from tops_kit.runtime.blocks import Block, DevicePointer, Piece
 from tops_kit.runtime.codes import Code
+from tops_kit.runtime.driver import MEMORY_MAP, MEMORY_UNMAP, QUEUE_SUBMIT
 from tops_kit.runtime.errors import TopsError, fail, of_fault
 from tops_kit.runtime.hooks import HOOKS
 from tops_kit.runtime.stream import Stream
@@ -170,7 +171,7 @@ class Context:
                 kind, queue, engine, duration_ns, submit_ns=self.clock.now_ns(), demand=demand or {},
                 after=waits, tag=None if self.failing else tag, on_start=on_start, peer=peer,
             )  # fmt: skip
-            self.timeline.submit(op)
+            QUEUE_SUBMIT.call(self.timeline.submit, op)
         return op
 
     def wait(self, operation: Operation | None) -> None:
@@ -237,11 +238,11 @@ class Context:
             fail(Code.topsErrorInvalidDevice, f"{self.spec.name} is no device here: it has no memory")
         try:
             try:
-                block = device.memory.allocate(size_bytes, note=note)
+                block = MEMORY_MAP.call(device.memory.allocate, size_bytes, note=note)
             except OutOfDeviceMemory:
                 if not sum(pool.trim_to(0) for pool in self.pools):
                     raise
-                block = device.memory.allocate(size_bytes, note=note)
+                block = MEMORY_MAP.call(device.memory.allocate, size_bytes, note=note)
         except OutOfDeviceMemory as error:
             raise TopsError(Code.topsErrorOutOfMemory, str(error)) from None
         return block.address
@@ -250,7 +251,7 @@ class Context:
         """Give memory back that was taken. Raises TopsError."""
         assert self.device is not None
         try:
-            self.device.memory.free(address, note=note)
+            MEMORY_UNMAP.call(self.device.memory.free, address, note=note)
         except DeviceMemoryError as error:
             raise TopsError(Code.topsErrorInvalidDevicePointer, str(error)) from None
 

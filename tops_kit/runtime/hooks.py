@@ -305,7 +305,11 @@ class Hooks:
         for point in self._points:
             key = (point.domain, point.cbid)
             point.callbacks = tuple(s for s in self._subscriptions if key in s.ids)
-            point.idle = not (point.callbacks or kinds or self.charge is not None)
+            if point.domain == RUNTIME_API:
+                # any activity's needs the number of the call it came from
+                point.idle = not (point.callbacks or kinds or self.charge is not None)
+            else:
+                point.idle = not (point.callbacks or kinds & point.kind)
 
     def _forked(self) -> None:
         self.lock = threading.RLock()  # another thread of the parent's may have held it

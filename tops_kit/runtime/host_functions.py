@@ -10,6 +10,7 @@ from tops_kit.gcu.simulation import Operation
 from tops_kit.runtime import activity as acts
 from tops_kit.runtime.codes import Code
 from tops_kit.runtime.context import Context
+from tops_kit.runtime.driver import QUEUE_SUBMIT
 from tops_kit.runtime.errors import fail
 from tops_kit.runtime.hooks import HOOKS, api
 from tops_kit.runtime.process import RUNTIME
@@ -60,7 +61,7 @@ def submit(
                 "host", stream.queue, "host", None, submit_ns=context.clock.now_ns(), after=waits, tag=tag,
                 on_start=_starter(context, function, args),
             )  # fmt: skip
-        context.timeline.submit(operation)
+        QUEUE_SUBMIT.call(context.timeline.submit, operation)
     return operation
 
 

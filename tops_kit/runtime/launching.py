@@ -13,6 +13,7 @@ from tops_kit.runtime.array import Array
 from tops_kit.runtime.arrays import changed, is_tensor
 from tops_kit.runtime.codes import Code
 from tops_kit.runtime.context import Context
+from tops_kit.runtime.driver import QUEUE_SUBMIT
 from tops_kit.runtime.errors import LaunchError, TopsError, fail
 from tops_kit.runtime.hooks import HOOKS
 from tops_kit.runtime.host_memory import PINNED
@@ -128,7 +129,10 @@ def submit(
                     "kernel", queue, "clusters", outcome.duration_ns, submit_ns=context.clock.now_ns(),
                     demand={"l3": outcome.l3_bytes}, after=after, clusters=plan.clusters, tag=tag,
                 )  # fmt: skip
-        timeline.submit(operation)
+        if QUEUE_SUBMIT.idle:
+            timeline.submit(operation)
+        else:
+            QUEUE_SUBMIT.run(timeline.submit, (operation,), {})
     launch._operation = operation
     return operation
 
@@ -286,7 +290,7 @@ def launch_on_host(
             "kernel", queue, "clusters", outcome.duration_ns, submit_ns=context.clock.now_ns(),
             demand={"l3": outcome.l3_bytes}, clusters=plan.clusters, tag=tag,
         )  # fmt: skip
-        context.timeline.submit(operation)
+        QUEUE_SUBMIT.call(context.timeline.submit, operation)
     for position in plan.stored:
         operation = _implied_copy(context, stream, values[position], acts.COPY_DTOH, call) or operation
     context.wait(operation)
@@ -315,5 +319,5 @@ def _implied_copy(
         submit_ns=context.clock.now_ns(), tag=tag,
         demand={"pcie_down" if down else "pcie_up": size, "l3": size},
     )  # fmt: skip
-    context.timeline.submit(operation)
+    QUEUE_SUBMIT.call(context.timeline.submit, operation)
     return operation

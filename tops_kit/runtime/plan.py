@@ -21,6 +21,7 @@ from tops_kit.isa.dtypes import BOOL
 from tops_kit.isa.program import Program
 from tops_kit.isa.table import OPCODES
 from tops_kit.runtime import costs
+from tops_kit.runtime.driver import PROGRAM_LOAD
 from tops_kit.runtime.errors import LaunchError
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ class Plan:
         self.cooperative = OPCODES["gridbarrier"] in codes
         if self.engine is not None:
             try:
-                self.ready = self.engine.prepared(program)
+                self.ready = PROGRAM_LOAD.call(self.engine.prepared, program)
                 self.wanted = self.engine.times_wanted(program, self.options)
             except ValueError as reason:
                 raise LaunchError(f"{self.name}: {reason}") from None

@@ -17,6 +17,7 @@ from tops_kit.gcu.clock import Clock, LocalTimeBase, clock_mode
 from tops_kit.gcu.simulation import Operation, Timeline
 from tops_kit.gcu.state import Devices
 from tops_kit.runtime.codes import Code
+from tops_kit.runtime.driver import QUEUE_WAIT
 from tops_kit.runtime.errors import fail
 from tops_kit.runtime.hooks import HOOKS
 from tops_kit.runtime.parts import DEFAULT, PARTS
@@ -200,6 +201,9 @@ class Runtime:
 
     def wait(self, operation: Operation) -> None:
         """Wait until an operation has ended."""
+        QUEUE_WAIT.call(self._wait, operation)
+
+    def _wait(self, operation: Operation) -> None:
         timeline, clock = self.timeline, self.clock
         if not operation.done and clock.jumps():
             timeline.finish(operation)
