@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -43,6 +46,8 @@ class Buffers:
         self._dropped_here = 0  # since the last buffer was handed over
         self._dropped_unasked = 0  # since num_dropped was asked
         self.broken = False
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=functools.partial(_forked, weakref.ref(self)))
 
     def add(self, layout: Layout, values: Values) -> None:
         """Store a record, or count it as dropped."""
@@ -74,6 +79,12 @@ class Buffers:
                 return
             full = self._take()
         self._hand_over(*full)
+
+    def forget(self) -> None:
+        """In a forked child: what is filled is the parent's to hand over, and the memory may be shared."""
+        self._lock = threading.Lock()
+        self._current, self._filled, self._waiting = None, 0, []
+        self._dropped_here = self._dropped_unasked = 0
 
     def num_dropped(self) -> int:
         """Records dropped since this was asked last."""
@@ -140,6 +151,12 @@ class Buffers:
     @staticmethod
     def _tell(text: str) -> None:
         print(f"topspti: {text}", file=sys.stderr)
+
+
+def _forked(of: weakref.ref[Buffers]) -> None:
+    buffers = of()
+    if buffers is not None:
+        buffers.forget()
 
 
 def _bytes_of(buffer: Any) -> memoryview | None:

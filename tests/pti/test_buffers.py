@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import Any
 
@@ -152,3 +153,22 @@ def test_forced_gives_back_an_empty_buffer(tool: Tool) -> None:
     assert len(tool.handed) == 2
     tool.client.flush_all(forced=True)
     assert [entry[1:] for entry in tool.handed[2:]] == [(0, 1)]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="fork")
+def test_a_forked_child_hands_over_its_own_records_only() -> None:
+    handed: list[list[int]] = []
+    buffers = Buffers(lambda: bytearray(200), lambda b, valid, _: handed.append(numbered(b, valid)))
+    buffers.add(METRIC, (1, 0, 0.0))
+    child = os.fork()
+    if child == 0:
+        try:
+            buffers.add(METRIC, (2, 0, 0.0))
+            buffers.flush(True)
+            os._exit(0 if handed == [[2]] else 3)
+        finally:
+            os._exit(4)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    buffers.add(METRIC, (3, 0, 0.0))
+    buffers.flush(True)
+    assert handed == [[1, 3]]
