@@ -301,7 +301,7 @@ class Context:
         """Count an allocation or a free, and tell it."""
         address, size_bytes, serial, pool, note = piece
         self.in_use_bytes += size_bytes if operation == acts.MEMORY_ALLOC else -size_bytes
-        if HOOKS.kinds & acts.MEMORY:
+        if HOOKS.kinds and HOOKS.wants(acts.MEMORY):
             thread = HOOKS.thread
             now_ns = self.clock.now_ns()
             told = acts.MemoryActivity(

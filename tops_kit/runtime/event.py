@@ -62,7 +62,11 @@ class Event:
             mark(stream, self)
             return
         self.capture = None
-        tag = EventTag(context, stream.id, self.id, Call()) if HOOKS.kinds & acts.GCU_EVENT else None
+        tag = (
+            EventTag(context, stream.id, self.id, Call())
+            if HOOKS.kinds and HOOKS.wants(acts.GCU_EVENT)
+            else None
+        )
         self.operation = context.enqueue(stream, "marker", "none", 0, None, tag=tag)
 
     @api("topsEventQuery")

@@ -38,7 +38,7 @@ def enqueue(stream: Stream, function: Callable[..., object], args: tuple[Any, ..
         stream.capture.add(stream, HostNode(function, args))
         return
     tag = None
-    if HOOKS.kinds & acts.HOST_FUNCTION:
+    if HOOKS.kinds and HOOKS.wants(acts.HOST_FUNCTION):
         tag = HostTag(stream.context, stream.id, name_of(function), Call())
     submit(stream, function, args, (), tag)
 

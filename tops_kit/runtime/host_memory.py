@@ -59,7 +59,7 @@ class PinnedMemory:
 
     def _tell(self, operation: int, address: int, size_bytes: int, note: str) -> None:
         self.in_use_bytes += size_bytes if operation == acts.MEMORY_ALLOC else -size_bytes
-        if HOOKS.kinds & acts.MEMORY:
+        if HOOKS.kinds and HOOKS.wants(acts.MEMORY):
             thread = HOOKS.thread
             now_ns = RUNTIME.clock.now_ns()
             device_id, context_id = RUNTIME.place()

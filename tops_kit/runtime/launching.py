@@ -44,7 +44,7 @@ def launch_kernel(
     if plan.settings.cooperative:
         point = COOPERATIVE
     run = launch_on_device if on_device else launch_on_host
-    if point.idle:
+    if point.idle or (HOOKS.gate is not None and not HOOKS.gate()):
         return run(plan, values, stream)
     return point.run(run, (plan, values, stream), {"grid": plan.grid, "block": plan.block})
 
@@ -70,7 +70,9 @@ def launch_on_device(
         stream.capture.add(stream, KernelNode(plan, values))
         return launch
     launch._context = context
-    operation = submit(plan, values, stream, launch, after=(), call=Call() if HOOKS.kinds else None)
+    operation = submit(
+        plan, values, stream, launch, after=(), call=Call() if HOOKS.kinds and HOOKS.wants(acts.ALL) else None
+    )
     if RUNTIME.blocking:
         context.wait(operation)
     return launch
@@ -268,7 +270,7 @@ def launch_on_host(
         context.wait(queue.last)
         for other in context.order(stream):
             context.wait(other)
-    call = Call() if HOOKS.kinds else None
+    call = Call() if HOOKS.kinds and HOOKS.wants(acts.ALL) else None
     begin_ns = context.clock.now_ns()
     launch = Launch(plan, values)
     for position in plan.loaded:

@@ -262,7 +262,7 @@ def stream_of(stream: Stream | None) -> Stream:
 
 def tell_sync(kind: int, context: Context, stream_id: int, begin_ns: int, event_id: int = 0) -> None:
     """Tell that the host (or a stream) waited."""
-    if HOOKS.kinds & acts.SYNCHRONIZATION:
+    if HOOKS.kinds and HOOKS.wants(acts.SYNCHRONIZATION):
         thread = HOOKS.thread
         waited = acts.SyncActivity(
             kind, begin_ns, context.clock.now_ns(), context.device_id, context.context_id, stream_id,

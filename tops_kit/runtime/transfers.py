@@ -224,7 +224,7 @@ def copy(
     pageable = any(side.kind == acts.MEMORY_PAGEABLE for side in host)
     wait = bool(wait and (host or into.context is not out_of.context)) or pageable or RUNTIME.blocking
     tag = None
-    if HOOKS.kinds & acts.MEMCPY:
+    if HOOKS.kinds and HOOKS.wants(acts.MEMCPY):
         tag = CopyTag(
             context, stream.id, kind_of(into, out_of), size, source=out_of.place, target=into.place,
             flags=0 if wait else acts.FLAG_ASYNC, call=Call(),
@@ -372,7 +372,7 @@ def put_fill(
         return None
     context = stream.context
     tag = None
-    if HOOKS.kinds & acts.MEMSET:
+    if HOOKS.kinds and HOOKS.wants(acts.MEMSET):
         tag = FillTag(
             context, stream.id, value, element_bytes=element, size_bytes=size, address=side.address,
             flags=acts.FLAG_ASYNC, call=Call(),

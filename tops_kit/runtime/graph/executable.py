@@ -56,9 +56,9 @@ class GraphExec:
             stream.capture.check()
             self._capture(stream)
             return
-        listening = HOOKS.kinds != 0
+        listening = HOOKS.kinds != 0 and HOOKS.wants(acts.ALL)
         tag = None
-        if HOOKS.kinds & acts.GRAPH:
+        if HOOKS.kinds and HOOKS.wants(acts.GRAPH):
             tag = GraphTag(
                 context, stream.id, graph_id=self.graph_id, exec_id=self.id, nodes=len(self._nodes),
                 call=Call(),
