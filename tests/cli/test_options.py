@@ -6,8 +6,10 @@ import argparse
 import signal
 
 import pytest
+from topsprof.capture.kinds import DEFAULT_TRACES, TRACE_KINDS, kernel_regex, metric_bits, rows_off
 from topsprof.capture.options import CaptureRange, capture_range, trace_names
 from topsprof.commands import run
+from topstx.recorder import layout, rows
 
 from tops_kit.errors import UserError
 
@@ -56,12 +58,33 @@ def test_capture_ranges_that_make_no_sense(mode: str | None, text: str | None, e
 def test_traces() -> None:
     assert trace_names("topstx") == trace_names("nvtx") == trace_names("topstx,nvtx") == ("topstx",)
     assert trace_names("none") == ()
-    with pytest.raises(UserError, match="can't record 'runtime' yet"):
-        trace_names("topstx,runtime")
-    with pytest.raises(UserError, match="-t cuda: this version can't record 'cuda' yet"):
-        trace_names("cuda")
+    with pytest.raises(UserError, match="can't record 'osrt' yet"):
+        trace_names("topstx,osrt")
+    assert trace_names("cuda,kernel") == ("runtime", "kernel")
     with pytest.raises(UserError, match="unknown"):
         trace_names("everything")
+
+
+def test_what_is_left_out() -> None:
+    assert rows_off(tuple(TRACE_KINDS)) == 0
+    off = rows_off(("topstx", "kernel"))
+    assert not off >> rows.KIND_KERNEL & 1 and not off >> layout.KIND_RANGE & 1
+    assert off >> rows.KIND_API & 1 and off >> rows.KIND_MEMCPY & 1
+    assert not off >> rows.KIND_DEVICE & 1 and not off >> rows.KIND_RUNTIME_OVERHEAD & 1
+    assert rows_off(DEFAULT_TRACES) == 1 << rows.KIND_DRIVER_API
+
+
+def test_metrics_and_kernel_filters() -> None:
+    assert metric_bits(None) == metric_bits("none") == 0
+    assert metric_bits("roofline,per-line") == layout.METRICS_ROOFLINE | layout.METRICS_LINES
+    assert metric_bits("all") == 15
+    with pytest.raises(UserError, match="--metrics speed: unknown"):
+        metric_bits("roofline,speed")
+    assert kernel_regex("--kernel-include-regex", None) == ""
+    with pytest.raises(UserError, match="no regular expression"):
+        kernel_regex("--kernel-include-regex", "(")
+    with pytest.raises(UserError, match="longer than 511 bytes"):
+        kernel_regex("--kernel-include-regex", "x" * 512)
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,9 @@ KINDS = sum(1 << number for number in rows.KINDS)
 TABLES = tuple(dict.fromkeys(kind.table for kind in rows.KINDS.values() if kind.table != "overhead"))
 """The tables that they go to, those aside that TX has too."""
 
+# Whose memory each of rows.MEMORY_KINDS is.
+_OWNERS = ("gcu", "cpu", "cpu", "gcu", "gcu")
+
 COUNTED = tuple(table for table in TABLES if table not in ("stack", "device", "kernel_line", "kernel_metric"))
 """Of these the ones whose rows are records of the program, as the ledger counts them."""
 
@@ -213,7 +216,7 @@ def _memory(b: Bodies) -> dict[str, Any]:
     return {
         **_place(b),
         "thread_id": b.columns.tid,
-        "device_type": "gcu",
+        "device_type": b.word("memory_kind", _OWNERS),
         "address": b.body["address"].astype(np.int64),
         "size_bytes": np.where(freed, -size, size),
         "allocated_bytes": b.number("in_use_bytes"),
@@ -323,6 +326,7 @@ def _host_function(b: Bodies) -> dict[str, Any]:
 
 _COLUMNS: dict[int, Callable[[Bodies], dict[str, Any]]] = {
     rows.KIND_API: _api,
+    rows.KIND_DRIVER_API: _api,
     rows.KIND_KERNEL: _kernel,
     rows.KIND_MEMCPY: _memcpy,
     rows.KIND_MEMSET: _memset,

@@ -158,6 +158,12 @@ class Clock:
         self._thread: int | None = None
         self._cut = _Cut(base)
 
+    def use(self, base: TimeBase) -> None:
+        """Go on over another base of the same mode, whose time is this one's; not within a cut."""
+        self.base = base
+        self.now_ns = base.now_ns
+        self._cut = _Cut(base)
+
     def cut(self) -> _Cut:
         """A context in which session time stands still; may be nested."""
         return self._cut

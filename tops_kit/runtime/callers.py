@@ -27,6 +27,16 @@ class _Known:
 _KNOWN = _Known()
 
 
+def is_ours(code: CodeType) -> bool:
+    """Whether code is of this package."""
+    return _KNOWN.is_ours(code)
+
+
+def first_of_program(frame: FrameType | None) -> FrameType | None:
+    """The innermost frame from here on outwards that is the program's."""
+    return _first(frame)
+
+
 def _first(frame: FrameType | None) -> FrameType | None:
     while frame is not None and _KNOWN.is_ours(frame.f_code):
         frame = frame.f_back

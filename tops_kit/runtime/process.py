@@ -13,7 +13,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from tops_kit.gcu import Specification, state
-from tops_kit.gcu.clock import Clock, LocalTimeBase, clock_mode
+from tops_kit.gcu.clock import Clock, LocalTimeBase, TimeBase, clock_mode
 from tops_kit.gcu.simulation import Operation, Timeline
 from tops_kit.gcu.state import Devices
 from tops_kit.runtime.codes import Code
@@ -21,6 +21,7 @@ from tops_kit.runtime.driver import QUEUE_WAIT
 from tops_kit.runtime.errors import fail
 from tops_kit.runtime.hooks import HOOKS
 from tops_kit.runtime.parts import DEFAULT, PARTS
+from tops_kit.runtime.recording import Follower
 
 if TYPE_CHECKING:
     from tops_kit.runtime.context import Context
@@ -68,7 +69,7 @@ class Runtime:
             spec = devices[0].spec if devices else PARTS.get(DEFAULT)
             self.devices = devices
             self.timeline = Timeline()
-            self.clock = Clock(LocalTimeBase(clock_mode(os.environ)), spec)
+            self.clock = Clock(FOLLOWER.base(clock_mode(os.environ)), spec)
             self.blocking = os.environ.get("TOPS_LAUNCH_BLOCKING", "") not in ("", "0")
             from tops_kit.runtime.context import Context
 
@@ -76,13 +77,33 @@ class Runtime:
                 Context(self, device.index, device.spec, device, self.next_context_id()) for device in devices
             ]
             self.started = True
-            HOOKS.set_clock(self.clock.now_ns, self.clock.charge_api if self.clock.model else None)
+            self._tell_clock()
             HOOKS.place = self.place
             HOOKS.poll = self.poll
             atexit.register(self.finish)
             if not self._fork_seen and hasattr(os, "register_at_fork"):
                 self._fork_seen = True
                 os.register_at_fork(after_in_child=self._forked)
+
+    def _tell_clock(self) -> None:
+        HOOKS.set_clock(self.clock.now_ns, self.clock.charge_api if self.clock.model else None)
+
+    def use_base(self, base: TimeBase) -> None:
+        """Session time goes on over another base: a session is entered, or left."""
+        self.clock.use(base)
+        self._tell_clock()
+
+    def run_ahead(self) -> None:
+        """All that was queued becomes final, as if nothing came after it; what waits for the host stays."""
+        with self.timeline.lock:
+            self.timeline.advance(self.clock.now_ns())
+            for context in (*self.contexts, *self.guests.values()):
+                context.simulation.finish_all()
+
+    def known_context(self, index: int) -> Context | None:
+        """The context of a device by its number, where there is one."""
+        everywhere = (*self.contexts, *self.guests.values())
+        return everywhere[index] if 0 <= index < len(everywhere) else None
 
     def first_now(self) -> int:
         """Session time for who asks before anything was started."""
@@ -105,6 +126,7 @@ class Runtime:
         with self.lock:
             for context in (*self.contexts, *self.guests.values()):
                 context.finish()
+        FOLLOWER.finish()
         self.devices.close()
 
     def _forked(self) -> None:
@@ -236,3 +258,4 @@ def _same(one: Specification, other: Specification) -> bool:
 
 RUNTIME = Runtime()  # the process's, begun at its first use
 HOOKS.set_clock(RUNTIME.first_now, RUNTIME.first_charge)
+FOLLOWER = Follower(RUNTIME, HOOKS)

@@ -30,7 +30,7 @@ class Follower:
         self._listeners.append(listener)
         folder = self._backend.session()
         if folder is not None:
-            listener(folder)
+            _call(listener, folder)
 
     def leave(self) -> None:
         """Leave the session in order."""
@@ -39,10 +39,7 @@ class Follower:
 
     def _tell(self, folder: str | None) -> None:
         for listener in self._listeners:
-            try:
-                listener(folder)
-            except Exception as error:  # no reason for the program to fail
-                print(f"topstx: {type(error).__name__}: {error}", file=sys.stderr)
+            _call(listener, folder)
 
     def enter(self, folder: str) -> bool:
         """Attach to the session in `folder`. False when it is none or can't be written; nothing is recorded
@@ -101,6 +98,13 @@ class Follower:
 
         _exit.__doc__ = leave.__doc__
         os._exit, os.execv, os.execve = _exit, replacing(execv), replacing(execve)
+
+
+def _call(listener: Callable[[str | None], object], folder: str | None) -> None:
+    try:
+        listener(folder)
+    except Exception as error:  # no reason for the program to fail
+        print(f"topstx: {type(error).__name__}: {error}", file=sys.stderr)
 
 
 def _json_list(texts: list[str]) -> str:

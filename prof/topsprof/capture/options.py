@@ -6,24 +6,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from tops_kit.errors import UserError
+from topsprof.capture.kinds import DEFAULT_TRACES, TRACE_KINDS
 
-KNOWN_TRACES: Final = ("topstx",)
+KNOWN_TRACES: Final = tuple(TRACE_KINDS)
 """What this version records."""
 
-LATER_TRACES: Final = (
-    "runtime",
-    "driver",
-    "kernel",
-    "memory",
-    "memcpy",
-    "memset",
-    "sync",
-    "graph",
-    "osrt",
-    "python",
-    "python-gil",
-    "eccl",
-)
+LATER_TRACES: Final = ("osrt", "python", "python-gil", "eccl")
 """Names of -t that later versions bring."""
 
 TRACE_ALIASES: Final = {
@@ -52,7 +40,7 @@ class RecordOptions:
 
     output: str | None = None
     force: bool = False
-    traces: tuple[str, ...] = KNOWN_TRACES
+    traces: tuple[str, ...] = DEFAULT_TRACES
     delay_s: float = 0.0
     duration_s: float | None = None
     from_start: bool = True
@@ -63,6 +51,10 @@ class RecordOptions:
     kill: int = 0  # signal for the program when the session ends before it; 0: none
     wait_all: bool = False
     session_name: str | None = None
+    kernel_include: str = ""  # regular expressions for names of kernels; "": all, and none
+    kernel_exclude: str = ""
+    backtrace: int = 0  # frames of the stack of each runtime call
+    metrics: int = 0  # counters of launches, METRICS_* as bits
 
 
 def trace_names(text: str) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from tops_kit.collect import control as control_file
 from tops_kit.errors import UserError
 from tops_kit.session.files import read_json, write_json
 from tops_kit.session.ledger import Ledger
+from topsprof.capture.kinds import rows_off
 from topsprof.capture.options import RecordOptions
 from topsprof.capture.unrecorded import Reason
 
@@ -22,7 +23,7 @@ NOTES: Final = "notes"
 
 _POLL_S: Final = 0.2
 _MANIFEST: Final = "session.json"
-_OWN_TABLES: Final = frozenset({"process", "thread", "device", "stream", "overhead"})
+_OWN_TABLES: Final = frozenset({"process", "thread", "device", "stream", "overhead", "stack"})
 
 _CAPTURE_END: Final = {
     "none": layout.CAPTURE_END_NONE,
@@ -63,6 +64,11 @@ class Recording:
             capture_repeats=capture.repeats,
             domain_include=options.domain_include,
             domain_exclude=options.domain_exclude,
+            rows_off=rows_off(options.traces) if options.traces else 0,
+            backtrace=options.backtrace,
+            metrics=options.metrics,
+            kernel_include=options.kernel_include,
+            kernel_exclude=options.kernel_exclude,
         )
         self.collector = start(
             folder,

@@ -13,7 +13,8 @@ from typing import Final, TextIO
 
 from tops_kit.errors import UserError
 from topsprof import naming
-from topsprof.capture.options import RecordOptions, capture_range, trace_names
+from topsprof.capture.kinds import BACKTRACE_FRAMES, DEFAULT_TRACES, METRICS, kernel_regex, metric_bits
+from topsprof.capture.options import KNOWN_TRACES, RecordOptions, capture_range, trace_names
 from topsprof.capture.platform import require_linux
 from topsprof.terminal import is_terminal, note, part
 
@@ -35,8 +36,6 @@ _EPILOG: Final = (
 )
 _LATER: Final = {
     "--sample": "sampling",
-    "--kernel-include-regex": "kernel filters",
-    "--kernel-exclude-regex": "kernel filters",
     "--export-visual-profiler": "this export",
 }
 
@@ -90,8 +89,14 @@ def _add_recording(parser: argparse.ArgumentParser) -> None:
         "--trace",
         "--enable-activities",
         metavar="NAMES",
-        default="topstx",
-        help="topstx (default) or none",
+        default=",".join(DEFAULT_TRACES),
+        help=f"{', '.join(KNOWN_TRACES)}, or none (default: {','.join(DEFAULT_TRACES)})",
+    )
+    group.add_argument("--kernel-include-regex", metavar="REGEX", help="only kernels whose name has this")
+    group.add_argument("--kernel-exclude-regex", metavar="REGEX", help="not kernels whose name has this")
+    _add_switch(group, "--backtrace", help_text="record the call stack of each runtime call")
+    group.add_argument(
+        "--metrics", metavar="SETS", help=f"record counters of each launch: {', '.join(METRICS)}, or all"
     )
     group.add_argument(
         "--topstx-domain-include", "--nvtx-domain-include", metavar="NAMES", help="only these domains"
@@ -204,6 +209,10 @@ def record_options(args: argparse.Namespace) -> RecordOptions:
         kill=args.kill,
         wait_all=args.wait == "all",
         session_name=args.session,
+        kernel_include=kernel_regex("--kernel-include-regex", args.kernel_include_regex),
+        kernel_exclude=kernel_regex("--kernel-exclude-regex", args.kernel_exclude_regex),
+        backtrace=BACKTRACE_FRAMES if args.backtrace else 0,
+        metrics=metric_bits(args.metrics),
     )
 
 

@@ -40,6 +40,9 @@ KIND_STREAM_RACE: Final = 29
 KIND_DEVICE: Final = 30
 KIND_PRINT: Final = 31
 KIND_HOST_FUNCTION: Final = 32
+KIND_DRIVER_API: Final = 33
+
+TEXT_MAX: Final = 16000  # bytes of the text after a body
 
 NONE: Final = -1  # of signed fields: there is none
 
@@ -101,19 +104,17 @@ _TIMES = (
 )
 _GRAPH = (("graph_id", "I", "graph, 0: none"), ("graph_node_id", "I", "node of it, 0: none"))
 
+_CALL = (
+    ("return_value", "i", "status"),
+    ("stack_id", "I", "innermost frame that called it, see KIND_BACKTRACE; 0: not recorded"),
+    ("stream_id", "i", "stream; NONE"),
+    ("cbid", "H", "number of the API"),
+    ("device_id", "h", "device"),
+    ("domain", "B", "API_DOMAINS"),
+)
+
 _KINDS = (
-    RowKind(
-        KIND_API,
-        "api",
-        (
-            ("return_value", "i", "status"),
-            ("stack_id", "I", "innermost frame that called it, see KIND_BACKTRACE; 0: not recorded"),
-            ("stream_id", "i", "stream; NONE"),
-            ("cbid", "H", "number of the API"),
-            ("device_id", "h", "device"),
-            ("domain", "B", "API_DOMAINS"),
-        ),
-    ),
+    RowKind(KIND_API, "api", _CALL),
     RowKind(
         KIND_KERNEL,
         "kernel",
@@ -274,6 +275,7 @@ _KINDS = (
         text="the line",
     ),
     RowKind(KIND_HOST_FUNCTION, "host_function", (*_PLACE, *_GRAPH)),
+    RowKind(KIND_DRIVER_API, "api", _CALL),
 )
 
 KINDS: Final = {kind.number: kind for kind in _KINDS}

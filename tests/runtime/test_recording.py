@@ -1,0 +1,224 @@
+"""Programs on the device, recorded: what they did is in the session, to the ns."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+from topstx.recorder import cuts
+
+from tops_kit.collect.control import create
+from tops_kit.runtime.recorded_rows import packed
+from tops_kit.runtime.recording import read_wanted
+from tops_kit.session import Session
+
+ROOT = Path(__file__).resolve().parents[2]
+
+PROGRAM = """
+import sys
+import numpy as np
+import topstx
+import tops_kit as tops
+
+@tops.kernel
+def double(x: tops.ptr(tops.f32), y: tops.ptr(tops.f32), n: tops.i32):
+    for i in range(tops.thread_id() * 1024, n, tops.num_threads() * 1024):
+        j = min(i + 1024, n)
+        tops.store(y[i:j], tops.load(x[i:j]) * 2.0)
+
+def work(count=3, n=4096):
+    x = tops.array(np.arange(n, dtype=np.float32))
+    y = tops.empty(n, tops.f32)
+    launches = []
+    for _ in range(count):
+        with topstx.annotate("step"):
+            launches.append(double[4](x, y, n))
+    tops.synchronize()
+    assert (y.numpy() == 2 * np.arange(n)).all()
+    return launches
+"""
+
+
+def run(folder: Path, code: str, *arguments: str, **environment: str) -> str:
+    """Run PROGRAM and `code`, recorded by `topsprof run` into `folder`; its output."""
+    (folder / "program.py").write_text(PROGRAM + textwrap.dedent(code))
+    keep = {k: v for k, v in os.environ.items() if not k.startswith(("TOPSTX_", "TOPS_"))}
+    paths = os.pathsep.join(str(ROOT / part) for part in ("", "tx", "prof"))
+    state = folder / "state"
+    state.mkdir(exist_ok=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "topsprof", "run", "-f", "-o", "case", *arguments, "--",
+         sys.executable, "program.py"],
+        cwd=folder, capture_output=True, text=True, check=False, timeout=240,
+        env=keep | {"PYTHONPATH": paths, "TOPS_STATE_DIR": str(state)} | environment,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def rows(folder: Path, table: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = Session.open(folder / "case.topsprof").table(table).to_pylist()
+    return found
+
+
+def test_what_a_program_did_is_there(tmp_path: Path) -> None:
+    out = run(tmp_path, "print(sum(launch.ns for launch in work()))")
+    kernels, calls = rows(tmp_path, "kernel"), rows(tmp_path, "api")
+    assert [k["name"] for k in kernels] == ["double"] * 3
+    assert sum(k["duration_ns"] for k in kernels) == int(out)
+    by_correlation = {c["correlation_id"]: c for c in calls}
+    for kernel in kernels:
+        call = by_correlation[kernel["correlation_id"]]
+        assert call["name"] == "topsLaunchKernel" and call["start_ns"] == kernel["queued_ns"]
+        assert kernel["queued_ns"] <= kernel["submit_ns"] <= kernel["start_ns"]
+        assert (kernel["block_x"], kernel["metric_id"]) == (4, None)
+    steps = [t for t in rows(tmp_path, "tx") if t["name"] == "step"]
+    for step, kernel in zip(steps, kernels, strict=True):
+        assert step["start_ns"] <= kernel["queued_ns"] <= step["start_ns"] + step["duration_ns"]
+    assert {c["copy_kind"] for c in rows(tmp_path, "memcpy")} == {"HtoD", "DtoH"}
+    memory = rows(tmp_path, "memory")
+    assert sum(m["size_bytes"] for m in memory) == 0 and all(":" in m["place"] for m in memory)
+    session = Session.open(tmp_path / "case.topsprof")
+    (device,) = session.info["attributes"]["devices"]
+    assert device["part"] == "s60" and device["specification"]["figures"]["clusters"] >= 1
+    time = session.info["attributes"]["time"]
+    assert time["wall_ns"] == time["host_ns"] + time["waiting_ns"] + time["simulator_ns"]
+    assert time["mode"] == "virtual" and time["simulator_ns"] > 0
+    assert session.info["ledger"] and all(
+        e["kind"] in ("requested", "written") for e in session.info["ledger"]
+    )
+
+
+def test_model_time_is_the_same_in_every_run(tmp_path: Path) -> None:
+    seen = []
+    for _ in range(2):
+        run(tmp_path, "work()", TOPS_CLOCK="model")
+        tables = {}
+        for table in ("api", "kernel", "memcpy", "memory", "sync", "tx", "process"):
+            found = rows(tmp_path, table)
+            for row in found:
+                for name in ("process_id", "thread_id", "pid", "parent_id"):
+                    row.pop(name, None)
+            tables[table] = found
+        seen.append(tables)
+    assert seen[0] == seen[1]
+    assert min(row["start_ns"] for row in seen[0]["api"]) < 10**6
+    assert all(row["duration_ns"] for row in seen[0]["tx"])
+
+
+def test_only_what_was_asked_for(tmp_path: Path) -> None:
+    run(tmp_path, "work()", "-t", "kernel")
+    tables = {name for name, count in Session.open(tmp_path / "case.topsprof").tables().items() if count}
+    assert "kernel" in tables and not tables & {"api", "tx", "memcpy", "memory", "sync"}
+    run(tmp_path, "work()", "--kernel-exclude-regex", "^dou")
+    assert not rows(tmp_path, "kernel") and rows(tmp_path, "api")
+
+
+def test_counters_and_call_stacks(tmp_path: Path) -> None:
+    out = run(tmp_path, "print(sum(launch.cycles for launch in work()))", "--metrics", "all", "--backtrace")
+    kernels = rows(tmp_path, "kernel")
+    assert {k["metric_id"] for k in kernels} == {1}
+    counters = {m["counter"]: m["value"] for m in rows(tmp_path, "kernel_metric")}
+    assert counters["cycles"] * len(kernels) == int(out)
+    assert counters["bytes_l3_to_l1"] == counters["bytes_l1_to_l3"] == 4 * 4096 and counters["flops"] == 4096
+    lines = rows(tmp_path, "kernel_line")
+    assert all(Path(line["file"]).name == "program.py" for line in lines)
+    stall = "stall_dma_cycles"
+    assert sum(line["value"] for line in lines if line["counter"] == stall) == counters[stall]
+    stacks = {s["stack_id"]: s for s in rows(tmp_path, "stack")}
+    launch = next(c for c in rows(tmp_path, "api") if c["name"] == "topsLaunchKernel")
+    frame = stacks[launch["stack_id"]]
+    assert frame["name"] == "work" and stacks[frame["parent_id"]]["name"] == "<module>"
+
+
+def test_capture_from_within(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(
+        PROGRAM
+        + textwrap.dedent(
+            """
+            work(2)
+            with topstx.capture("case"):
+                with topstx.annotate("around"):
+                    launches = work(3)
+            work(2)
+            print(sum(launch.ns for launch in launches))
+            """
+        )
+    )
+    paths = os.pathsep.join(str(ROOT / part) for part in ("", "tx", "prof"))
+    done = subprocess.run(
+        [sys.executable, "program.py"],
+        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=240,
+        env=os.environ | {"PYTHONPATH": paths, "TOPS_STATE_DIR": str(tmp_path)},
+    )  # fmt: skip
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    kernels, (around,) = rows(tmp_path, "kernel"), [r for r in rows(tmp_path, "tx") if r["name"] == "around"]
+    assert sum(k["duration_ns"] for k in kernels) == int(done.stdout) and len(kernels) == 3
+    for kernel in kernels:
+        assert around["start_ns"] < kernel["queued_ns"] < around["start_ns"] + around["duration_ns"]
+
+
+def test_a_fork_child_tells_its_own_work(tmp_path: Path) -> None:
+    run(
+        tmp_path,
+        """
+        import os
+        work(1)
+        if not os.fork():
+            work(2)
+            sys.exit(0)
+        os.wait()
+        """,
+        "--metrics",
+        "stalls",
+        "--backtrace",
+    )
+    kernels = rows(tmp_path, "kernel")
+    counts = sorted(
+        sum(k["process_id"] == process for k in kernels) for process in {k["process_id"] for k in kernels}
+    )
+    assert counts == [1, 2]
+    assert len(Session.open(tmp_path / "case.topsprof").info["attributes"]["devices"]) == 2
+    stacks = {s["stack_id"] for s in rows(tmp_path, "stack")}
+    assert all(c["stack_id"] in stacks for c in rows(tmp_path, "api"))
+
+
+def test_a_killed_program_keeps_its_rows(tmp_path: Path) -> None:
+    code = "import os\nwork(5)\nprint('done', flush=True)\nos.kill(os.getpid(), 9)\n"
+    (tmp_path / "program.py").write_text(PROGRAM + code)
+    keep = {k: v for k, v in os.environ.items() if not k.startswith(("TOPSTX_", "TOPS_"))}
+    paths = os.pathsep.join(str(ROOT / part) for part in ("", "tx", "prof"))
+    done = subprocess.run(
+        [sys.executable, "-m", "topsprof", "run", "-o", "case", "--", sys.executable, "program.py"],
+        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=240,
+        env=keep | {"PYTHONPATH": paths, "TOPS_STATE_DIR": str(tmp_path)},
+    )  # fmt: skip
+    assert done.returncode == 137 and "done" in done.stdout
+    assert len(rows(tmp_path, "kernel")) == 5
+
+
+def test_numbers_that_do_not_fit_are_clamped() -> None:
+    from topstx.recorder import rows as kinds
+
+    kind = kinds.KINDS[kinds.KIND_GRAPH]
+    body = packed(kind, 2**80, -5, -1, 2**40, 3, 2**35, 10**6, -(10**6))
+    assert kind.body.unpack(body) == (2**63 - 1, -5, 0, 2**32 - 1, 3, 2**31 - 1, 2**15 - 1, -(2**15))
+
+
+def test_what_the_control_file_says(tmp_path: Path) -> None:
+    create(
+        tmp_path, rows_off=1 << 16, backtrace=7, metrics=3, kernel_include="mat|soft", kernel_exclude="_x$"
+    )
+    wanted = read_wanted(str(tmp_path))
+    assert (wanted.backtrace, wanted.metrics) == (7, 3)
+    assert [wanted.kernel(name) for name in ("matmul", "softmax_x", "gemm")] == [True, False, False]
+    (tmp_path / "control").unlink()
+    create(tmp_path, kernel_include="(")
+    with pytest.raises(ValueError, match="kernel_include"):
+        read_wanted(str(tmp_path))
+    assert cuts.open_base(str(tmp_path), lambda: 1) is None

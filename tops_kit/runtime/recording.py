@@ -1,0 +1,269 @@
+"""The runtime in a session that is being recorded: its session time is shared, and activities become rows.
+
+Nothing of it is there while topstx is in no session. Which rows are wanted, the kernel filter, call stacks
+and counters are what the session's control file says when this process enters it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import struct
+import time
+import weakref
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import topstx
+from topstx.recorder import cuts, layout, rows
+
+from tops_kit.gcu.clock import LocalTimeBase, TimeBase
+from tops_kit.runtime import activity as acts
+from tops_kit.runtime.counters import Counters
+from tops_kit.runtime.recorded_rows import Packers
+from tops_kit.runtime.stacks import Stacks
+
+if TYPE_CHECKING:
+    from tops_kit.runtime.hooks import Hooks, Sink
+    from tops_kit.runtime.process import Runtime
+
+_SAMPLED: Final = 256  # one activity of so many is timed, to say what recording costs
+
+# Row kinds of the activities that we ask for.
+_ROWS: Final = {
+    acts.API: rows.KIND_API,
+    acts.DRIVER: rows.KIND_DRIVER_API,
+    acts.KERNEL: rows.KIND_KERNEL,
+    acts.MEMCPY: rows.KIND_MEMCPY,
+    acts.MEMSET: rows.KIND_MEMSET,
+    acts.MEMORY: rows.KIND_MEMORY,
+    acts.SYNCHRONIZATION: rows.KIND_SYNC,
+    acts.GRAPH: rows.KIND_GRAPH,
+    acts.GCU_EVENT: rows.KIND_GCU_EVENT,
+    acts.EXTERNAL_CORRELATION: rows.KIND_EXTERNAL,
+    acts.OVERHEAD: rows.KIND_RUNTIME_OVERHEAD,
+    acts.STREAM_RACE: rows.KIND_STREAM_RACE,
+    acts.PRINT: rows.KIND_PRINT,
+    acts.HOST_FUNCTION: rows.KIND_HOST_FUNCTION,
+}
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the session asks of the runtime. `metrics`: METRICS_* of the layout, bits; `backtrace`: frames."""
+
+    rows_off: int = 0
+    backtrace: int = 0
+    metrics: int = 0
+    include: re.Pattern[str] | None = None
+    exclude: re.Pattern[str] | None = None
+
+    @property
+    def kinds(self) -> int:
+        """Activities, as a mask."""
+        return sum(kind for kind, number in _ROWS.items() if not self.rows_off >> number & 1)
+
+    def kernel(self, name: str) -> bool:
+        """Whether launches of a kernel are wanted."""
+        if self.include is not None and not self.include.search(name):
+            return False
+        return self.exclude is None or not self.exclude.search(name)
+
+
+def read_wanted(folder: str) -> Wanted:
+    """What the control file of a session says. Raises OSError, or ValueError: it makes no sense."""
+    data = Path(folder, "control").read_bytes()
+    try:
+        values = struct.unpack_from(layout.CONTROL_FORMAT, data)
+    except struct.error as error:
+        raise ValueError(f"the control file of {folder}: {error}") from None
+    control = dict(zip(layout.CONTROL_FIELDS, values, strict=True))
+
+    def pattern(name: str) -> re.Pattern[str] | None:
+        text = control[name].partition(b"\0")[0].decode("utf-8", "replace")
+        try:
+            return re.compile(text) if text else None
+        except re.error as error:
+            raise ValueError(f"{name} {text!r}: {error}") from None
+
+    return Wanted(
+        control["rows_off"], control["backtrace"], control["metrics"],
+        pattern("kernel_include"), pattern("kernel_exclude"),
+    )  # fmt: skip
+
+
+class Recording:
+    """What a process's runtime has in a session: its time base, and the sink that writes rows."""
+
+    def __init__(self, runtime: Runtime, hooks: Hooks, folder: str) -> None:
+        """Enter the session in `folder`. Raises OSError, ValueError."""
+        self._runtime = runtime
+        self._hooks = hooks
+        self._writer = topstx.row_writer()
+        self.wanted = read_wanted(folder)
+        serial = self._writer.backend.process_serial
+        now_ns = runtime.clock.now_ns() if runtime.started else None
+        self.base = cuts.open_base(folder, serial, now_ns=now_ns)
+        self._begin()
+        own = weakref.ref(self)
+        os.register_at_fork(after_in_child=lambda: _forked(own))
+        self._sink: Sink = hooks.add_sink(self.take, self.wanted.kinds, self._writer.backend.is_recording)
+
+    def _begin(self) -> None:
+        """What this process has told so far: nothing."""
+        self._devices: set[int] = set()
+        self._names: dict[str, bool] = {}
+        self._count = 0
+        self._cost_ns = 0
+        self._stacks = Stacks(self._writer, self.wanted.backtrace) if self.wanted.backtrace else None
+        self._counters = Counters(self._writer, self.wanted.metrics) if self.wanted.metrics else None
+        self._packers = Packers(self._writer, self._stacks).by_kind
+        self._shift_ns = self.base.offset_ns if self.base is not None else 0
+
+    def leave(self) -> None:
+        """The session ends for this process: what is in flight is told as if nothing came after it."""
+        self._sink.close()
+        self.tell_cost()
+        if self.base is not None:
+            self.base.close()
+            self.base = None
+
+    def take(self, kind: int, activity: acts.Activity) -> None:
+        """Write an activity's row."""
+        self._count += 1
+        if self._count % _SAMPLED:
+            self._take(kind, activity)
+            return
+        begin_ns = time.perf_counter_ns()
+        self._take(kind, activity)
+        self._cost_ns += _SAMPLED * (time.perf_counter_ns() - begin_ns)
+
+    def _take(self, kind: int, activity: Any) -> None:
+        if self._shift_ns:
+            activity = _shifted(activity, self._shift_ns)
+        if kind == acts.KERNEL:
+            self._kernel(activity)
+            return
+        if kind & _ON_DEVICES and activity.device_id not in self._devices:
+            self._tell_device(activity.device_id)
+        self._packers[kind](activity)
+
+    def _kernel(self, activity: Any) -> None:
+        name = activity[0]
+        wanted = self._names.get(name)
+        if wanted is None:
+            wanted = self._names[name] = self.wanted.kernel(name)
+        if not wanted:
+            return
+        if activity[6] not in self._devices:
+            self._tell_device(activity[6])
+        metric_id = self._counters.of(activity) if self._counters is not None else 0
+        self._packers[acts.KERNEL](activity, metric_id)
+
+    def _tell_device(self, device_id: int) -> None:
+        """A row of the device, with its specification, before the first one that names it."""
+        self._devices.add(device_id)
+        context = self._runtime.known_context(device_id)
+        if context is None:
+            return
+        from tops_kit.engine.timing import COST_MODEL_VERSION
+
+        spec, device, intern = context.spec, context.device, self._writer.intern
+        kind = rows.KINDS[rows.KIND_DEVICE]
+        slice_name = "" if device is None or device.slice is None else f"{device.slice}/{device.slices}"
+        part = spec.name if device is None else device.part
+        body = kind.body.pack(
+            intern(part),
+            intern(spec.hash),
+            intern(slice_name) if slice_name else 0,
+            COST_MODEL_VERSION,
+            device_id,
+        )
+        figures = spec.figures()
+        told = {
+            "heading": spec.heading,
+            "uuid": "" if device is None else device.uuid,
+            "figures": {figure.name: figure.value for figure in figures},
+            "assumed": [figure.name for figure in figures if figure.assumed],
+        }
+        text = json.dumps(told, separators=(",", ":")).encode()[: layout.PAYLOAD_MAX - 3 - len(body)]
+        self._writer.write(kind.number, 0, 0, spec.title if device is None else device.name, body + text)
+
+    def tell_cost(self) -> None:
+        """One row of what writing rows cost this process, reckoned from a sample."""
+        if not self._cost_ns:
+            return
+        kind = rows.KINDS[rows.KIND_RUNTIME_OVERHEAD]
+        note = self._writer.intern(
+            f"{self._count} activities, spread over the run; one of {_SAMPLED} was timed"
+        )
+        now_ns = self._hooks.now_ns() - self._shift_ns
+        self._writer.write(
+            kind.number, now_ns - self._cost_ns, now_ns, "recording activities", kind.body.pack(note)
+        )
+        self._cost_ns = 0
+
+
+def _forked(of: weakref.ref[Recording]) -> None:
+    recording = of()
+    if recording is not None:
+        recording._begin()  # what its parent told is not the child's
+
+
+_ON_DEVICES: Final = acts.MEMCPY | acts.MEMSET | acts.MEMORY | acts.SYNCHRONIZATION | acts.GRAPH
+_TIMES: Final = ("start_ns", "end_ns", "queued_ns", "submit_ns")
+
+
+def _shifted(activity: Any, shift_ns: int) -> Any:
+    """An activity in the session's time, where the process's own began before the session."""
+    return activity._replace(
+        **{name: getattr(activity, name) - shift_ns for name in _TIMES if hasattr(activity, name)}
+    )
+
+
+class Follower:
+    """Enters and leaves sessions with topstx."""
+
+    def __init__(self, runtime: Runtime, hooks: Hooks) -> None:
+        self._runtime = runtime
+        self._hooks = hooks
+        self._recording: Recording | None = None
+        topstx.on_session(self._told)
+
+    def base(self, mode: str) -> TimeBase:
+        """The session's time where there is one, else a time of this process alone."""
+        if self._recording is not None and self._recording.base is not None:
+            return self._recording.base
+        return LocalTimeBase(mode)
+
+    def finish(self) -> None:
+        """The process ends: the last that there is to tell."""
+        if self._recording is not None:
+            self._recording.tell_cost()
+
+    def _told(self, folder: str | None) -> None:
+        if self._recording is not None:
+            self._leave(self._recording)
+        if folder is not None:
+            self._enter(folder)
+
+    def _enter(self, folder: str) -> None:
+        runtime = self._runtime
+        self._recording = Recording(runtime, self._hooks, folder)
+        if runtime.started and self._recording.base is not None:
+            runtime.use_base(self._recording.base)
+
+    def _leave(self, recording: Recording) -> None:
+        runtime = self._runtime
+        self._recording = None
+        if not runtime.started:
+            recording.leave()
+            return
+        runtime.run_ahead()
+        local = LocalTimeBase(runtime.clock.base.mode)
+        with runtime.lock:
+            local.advance(runtime.clock.now_ns() - local.now_ns())
+            runtime.use_base(local)
+        recording.leave()
