@@ -26,7 +26,7 @@ from tops_kit.isa.table import OPCODES
 from tops_kit.isa.verify import verify
 
 _RAN = {0: "in order", 1: "in parallel", 3: "again"}
-INTERFACE = 3  # of the C module: as in launch_module.c
+INTERFACE = 4  # of the C module: as in launch_module.c
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +126,14 @@ class CEngine:
             wanted,
         )
         return raw
+
+
+def quick_of(engine: CEngine, ready: Prepared, options: Options, wanted: Any) -> Any:
+    """A prepared program with all of a launch but its arguments; `module.quick_run` runs it."""
+    return engine.module.quick(
+        engine._engine, ready.kernel, MODES.index(options.mode), options.grid, options.block,
+        options.host_threads, options.budget_s, options.defer, wanted,
+    )  # fmt: skip
 
 
 def result_of(

@@ -15,12 +15,6 @@ typedef struct {
     int32_t rank, dtype, writable;
 } __attribute__((packed)) packed_array;
 
-
-typedef struct {
-    engine *engine;
-    bool busy;
-} engine_holder;
-
 static void free_engine(PyObject *capsule) {
     engine_holder *const holder = PyCapsule_GetPointer(capsule, ENGINE);
     engine_free(holder->engine);
@@ -38,8 +32,7 @@ static PyObject *make_engine(PyObject *module, PyObject *ignored) {
     return PyCapsule_New(holder, ENGINE, free_engine);
 }
 
-static bool unpack_arrays(const kernel *k, const Py_buffer *packed, tile *arrays) {
-    const packed_array *const from = packed->buf;
+static bool unpack_arrays(const kernel *k, const packed_array *from, tile *arrays) {
     for (int m = 0; m < k->pointers; m++) {
         if (from[m].rank != k->pointer[m].rank || from[m].dtype != k->pointer[m].dtype) {
             PyErr_Format(PyExc_ValueError, "array %d has another type or number of axes than the kernel's pointer", m);
@@ -65,10 +58,9 @@ static bool unpack_arrays(const kernel *k, const Py_buffer *packed, tile *arrays
     return true;
 }
 
-static bool unpack_registers(const kernel *k, const Py_buffer *packed, reg *registers) {
+static bool unpack_registers(const kernel *k, const packed_register *from, Py_ssize_t count, reg *registers) {
     memcpy(registers, k->registers, (size_t)k->scalars * sizeof *registers);
-    const packed_register *const from = packed->buf;
-    for (Py_ssize_t m = 0; m < packed->len / (Py_ssize_t)sizeof *from; m++) {
+    for (Py_ssize_t m = 0; m < count; m++) {
         if (from[m].number < 0 || from[m].number >= k->scalars) {
             PyErr_SetString(PyExc_ValueError, "a scalar argument for a register that does not exist");
             return false;
@@ -78,11 +70,16 @@ static bool unpack_registers(const kernel *k, const Py_buffer *packed, reg *regi
     return true;
 }
 
-bool launch_take_arguments(launch *l, const kernel *k, const Py_buffer *arrays, const Py_buffer *scalars) {
-    if (arrays->len != (Py_ssize_t)sizeof(packed_array) * k->pointers || scalars->len % (Py_ssize_t)sizeof(packed_register)) {
+bool launch_unpack(const kernel *k, const void *arrays, Py_ssize_t array_bytes, const void *scalars, Py_ssize_t scalar_bytes,
+                   tile *views, reg *registers) {
+    if (array_bytes != (Py_ssize_t)sizeof(packed_array) * k->pointers || scalar_bytes % (Py_ssize_t)sizeof(packed_register)) {
         PyErr_SetString(PyExc_ValueError, "arguments that are not the kernel's");
         return false;
     }
+    return unpack_arrays(k, arrays, views) && unpack_registers(k, scalars, scalar_bytes / (Py_ssize_t)sizeof(packed_register), registers);
+}
+
+bool launch_take_arguments(launch *l, const kernel *k, const Py_buffer *arrays, const Py_buffer *scalars) {
     tile *const views = PyMem_Calloc((size_t)k->pointers + 1, sizeof *views);
     reg *const registers = PyMem_Calloc((size_t)k->scalars + 1, sizeof *registers);
     l->kernel = k;
@@ -92,7 +89,7 @@ bool launch_take_arguments(launch *l, const kernel *k, const Py_buffer *arrays, 
         PyErr_NoMemory();
         return false;
     }
-    return unpack_arrays(k, arrays, views) && unpack_registers(k, scalars, registers);
+    return launch_unpack(k, arrays->buf, arrays->len, scalars->buf, scalars->len, views, registers);
 }
 
 void launch_drop_arguments(launch *l) {
@@ -117,7 +114,7 @@ bool launch_take_grid(launch *l) {
     return true;
 }
 
-static int signals(void *data) {
+int launch_signals(void *data) {
     (void)data;
     return PyErr_CheckSignals();
 }
@@ -160,8 +157,7 @@ static void keep_prints(const launch *l) {
     PyErr_Restore(type, exception, traceback);
 }
 
-/* Runs it with the engine, or (a signal's handler launches during a launch) with one made for it. */
-static PyObject *run(engine_holder *holder, launch *l, bool events) {
+PyObject *launch_run(engine_holder *holder, launch *l, launch_result result, void *data) {
     engine *const own = holder->busy ? engine_new() : NULL;
     if (holder->busy && !own) return PyErr_NoMemory();
     const bool was_busy = holder->busy;
@@ -169,12 +165,16 @@ static PyObject *run(engine_holder *holder, launch *l, bool events) {
     engine *const e = own ? own : holder->engine;
     engine_run(e, l);
     if (PyErr_Occurred()) keep_prints(l);
-    PyObject *const result = PyErr_Occurred() ? NULL : result_object(l, events);
+    PyObject *const out = PyErr_Occurred() ? NULL : result(l, data);
     engine_tidy(e);
     engine_free(own);
     holder->busy = was_busy;
-    return result;
+    return out;
 }
+
+static PyObject *whole_result(launch *l, void *events) { return result_object(l, *(const bool *)events); }
+
+engine_holder *engine_of(PyObject *capsule) { return PyCapsule_GetPointer(capsule, ENGINE); }
 
 PyDoc_STRVAR(launch_doc, "launch(engine, kernel, mode, arrays, scalars, grid, block, host_threads, budget_s, defer, events, times)\n"
                          "-> (fault, prints, dropped prints, counts, events, times, 1 ran parallel + 2 ran again, findings)\n\n"
@@ -184,7 +184,7 @@ static PyObject *launch_kernel(PyObject *module, PyObject *args) {
     (void)module;
     PyObject *engine_capsule, *kernel_capsule, *times;
     Py_buffer arrays, scalars;
-    launch l = {.signals = signals};
+    launch l = {.signals = launch_signals};
     double budget_s;
     int defer, events;
     if (!PyArg_ParseTuple(args, "OOiy*y*(iii)(iii)idppO", &engine_capsule, &kernel_capsule, &l.mode, &arrays, &scalars, &l.grid[0],
@@ -196,7 +196,8 @@ static PyObject *launch_kernel(PyObject *module, PyObject *args) {
     uint8_t *no_breakpoints = NULL;
     timing_parameters part;
     const kernel *const k = kernel_of(kernel_capsule);
-    engine_holder *const holder = PyCapsule_GetPointer(engine_capsule, ENGINE);
+    engine_holder *const holder = engine_of(engine_capsule);
+    const bool wants_events = events != 0;
     if (!k || !holder || !launch_take_grid(&l)) goto done;
     if (l.mode < 0 || l.mode >= MODE_COUNT) {
         PyErr_SetString(PyExc_ValueError, "no such mode");
@@ -205,7 +206,7 @@ static PyObject *launch_kernel(PyObject *module, PyObject *args) {
     l.defer = defer != 0;
     if (budget_s > 0 && budget_s < 1e9) l.deadline_ns = monotonic_ns() + (int64_t)(budget_s * 1e9);
     if (!launch_take_arguments(&l, k, &arrays, &scalars) || !launch_take_part(&l, times, &part) || !take_memory(&l, &no_breakpoints)) goto done;
-    result = run(holder, &l, events != 0);
+    result = launch_run(holder, &l, whole_result, (void *)&wants_events);
 done:
     launch_clear(&l);
     launch_drop_arguments(&l);

@@ -4,12 +4,13 @@
 #include "tiles/tiles.h"
 #include "tiles/tiles_module.h"
 
-enum { INTERFACE = 3 }; /* as in c_engine.py */
+enum { INTERFACE = 4 }; /* as in c_engine.py */
 
 static int execute(PyObject *module) {
     if (PyModule_AddFunctions(module, kernel_methods) < 0) return -1;
     if (PyModule_AddFunctions(module, launch_methods) < 0) return -1;
     if (PyModule_AddFunctions(module, debug_methods) < 0) return -1;
+    if (PyModule_AddFunctions(module, quick_methods) < 0 || quick_add(module) < 0) return -1;
     if (PyModule_AddFunctions(module, tiles_methods) < 0) return -1;
     if (PyModule_AddIntConstant(module, "INTERFACE", INTERFACE) < 0) return -1;
     if (PyModule_AddIntConstant(module, "TABLE_VERSION", TABLE_VERSION) < 0) return -1;

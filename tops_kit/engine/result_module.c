@@ -79,9 +79,9 @@ static PyObject *times_object(launch *l) {
     return out;
 }
 
-PyObject *result_object(launch *l, bool events) {
-    PyObject *const counts = counts_object(l), *const times = counts ? times_object(l) : NULL;
-    PyObject *const traces = times ? traces_object(events ? l : NULL) : NULL;
+static PyObject *put_together(launch *l, PyObject *times, bool events) {
+    PyObject *const counts = times ? counts_object(l) : NULL;
+    PyObject *const traces = counts ? traces_object(events ? l : NULL) : NULL;
     PyObject *const findings = traces ? findings_object(l) : NULL;
     if (!findings) {
         Py_XDECREF(counts);
@@ -92,3 +92,7 @@ PyObject *result_object(launch *l, bool events) {
     return Py_BuildValue("(Ny#LNNNiN)", fault_object(&l->fault), (const char *)l->prints.bytes, (Py_ssize_t)l->prints.size,
                          (long long)l->prints.dropped, counts, traces, times, l->ran_parallel + 2 * l->ran_again, findings);
 }
+
+PyObject *result_object(launch *l, bool events) { return put_together(l, times_object(l), events); }
+
+PyObject *result_with(launch *l, PyObject *times) { return put_together(l, times, false); }

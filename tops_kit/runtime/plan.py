@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tops_kit.engine.c_engine import CEngine, result_of
+from tops_kit.engine.c_engine import CEngine, quick_of, result_of
 from tops_kit.engine.fault import KernelFault, interrupted_output
 from tops_kit.engine.launch import ENGINES, launch
 from tops_kit.engine.options import Options, three
@@ -113,6 +113,9 @@ class Plan:
             try:
                 self.ready = PROGRAM_LOAD.call(self.engine.prepared, program)
                 self.wanted = self.engine.times_wanted(program, self.options)
+                if self.quick:
+                    self.launch = quick_of(self.engine, self.ready, self.options, self.wanted)
+                    self.run_engine = self.engine.module.quick_run
             except ValueError as reason:
                 raise LaunchError(f"{self.name}: {reason}") from None
         self.untimed_ns = costs.launch_ns(part)
@@ -150,7 +153,7 @@ class Plan:
                             raise OverflowError
                 except (AttributeError, struct.error, OverflowError):
                     arrays, scalars = self._packed(values)
-                raw = self.engine.run(self.ready, self.options, arrays, scalars, self.wanted)
+                raw = self.run_engine(self.launch, arrays, scalars)
                 if raw[0] is not None or raw[1] or raw[2]:
                     self._show(result_of(self.program, self.options, raw))
                 return Outcome(self, raw)
