@@ -60,6 +60,8 @@ if TYPE_CHECKING:
     from tops_kit.runtime.memory import malloc_async as malloc_async
     from tops_kit.runtime.memory import mem_get_info as mem_get_info
     from tops_kit.runtime.memory import memory_summary as memory_summary
+    from tops_kit.runtime.module import Function as Function
+    from tops_kit.runtime.module import Module as Module
     from tops_kit.runtime.pools import MemPool as MemPool
     from tops_kit.runtime.pools import get_pool as get_pool
     from tops_kit.runtime.pools import set_pool as set_pool
@@ -95,6 +97,7 @@ _MODULES = {
     "tops_kit.runtime.host_memory": "host_free host_malloc host_register host_unregister",
     "tops_kit.runtime.kernel": "Kernel kernel",
     "tops_kit.runtime.memory": "free free_async malloc malloc_async mem_get_info memory_summary",
+    "tops_kit.runtime.module": "Function Module",
     "tops_kit.runtime.pools": "MemPool get_pool set_pool",
     "tops_kit.runtime.result": "Launch",
     "tops_kit.runtime.stream": "Stream current_stream default_stream",

@@ -49,12 +49,26 @@ def where() -> str:
     return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else ""
 
 
-def stack(most: int = 32) -> tuple[str, ...]:
-    """The lines of the program that led here, innermost first: "train.py:12 in step"."""
-    out: list[str] = []
+Lines = tuple[tuple[CodeType, int], ...]
+
+
+def lines(most: int = 32) -> Lines:
+    """The lines of the program that led here, innermost first, quick to take; `told` makes texts of them."""
+    out: list[tuple[CodeType, int]] = []
     frame = _first(sys._getframe(1))
     while frame is not None and len(out) < most:
-        if not _KNOWN.is_ours(frame.f_code):
-            out.append(f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}")
+        code = frame.f_code
+        if not _KNOWN.is_ours(code):
+            out.append((code, frame.f_lineno))
         frame = frame.f_back
     return tuple(out)
+
+
+def told(given: Lines) -> tuple[str, ...]:
+    """Lines as people read them: "train.py:12 in step"."""
+    return tuple(f"{code.co_filename}:{number} in {code.co_name}" for code, number in given)
+
+
+def stack(most: int = 32) -> tuple[str, ...]:
+    """The lines of the program that led here, innermost first: "train.py:12 in step"."""
+    return told(lines(most))

@@ -271,6 +271,7 @@ class Context:
             except IndexError:
                 return  # another thread was quicker
             self.owned.pop(piece.serial, None)
+            self.runtime.racing.gone(self, piece.serial)
             if self.dead:
                 continue
             if piece.pool is not None:
@@ -318,7 +319,7 @@ class Context:
         if self.dead:
             return
         end_ns = self.simulation.finish_all()
-        if end_ns is not None:
+        if end_ns is not None and self.clock.jumps():  # nobody sleeps for what he did not wait for
             self.timeline.advance(self.clock.wait_until(end_ns))
         self.drain()
         for piece in list(self.owned.values()):
@@ -332,6 +333,7 @@ class Context:
             self.tell_memory(acts.MEMORY_FREE, block.piece, 0)
         self.blocks.clear()
         self.dead = why
+        self.simulation.reset()
         if self.simulation in self.timeline.devices:
             self.timeline.devices.remove(self.simulation)
 

@@ -8,7 +8,7 @@ from tops_kit.gcu import Specification
 from tops_kit.runtime import activity as acts
 from tops_kit.runtime.codes import Code
 from tops_kit.runtime.errors import fail
-from tops_kit.runtime.hooks import api
+from tops_kit.runtime.hooks import HOOKS, api
 from tops_kit.runtime.process import RUNTIME
 from tops_kit.runtime.stream import tell_sync
 
@@ -130,6 +130,8 @@ def synchronize(device: int | None = None) -> None:
         )
     begin_ns = context.clock.now_ns()
     context.synchronize()
+    if HOOKS.kinds and HOOKS.wants(acts.STREAM_RACE):
+        RUNTIME.racing.host_waited_for_device(context)
     tell_sync(acts.SYNC_DEVICE, context, -1, begin_ns)
 
 

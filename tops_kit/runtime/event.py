@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tops_kit.gcu.races import Mark
 from tops_kit.gcu.simulation import Operation
 from tops_kit.runtime import activity as acts
 from tops_kit.runtime.codes import Code
@@ -24,7 +25,17 @@ class Event:
     It belongs to a device (default: of the thread's). Raises TopsError.
     """
 
-    __slots__ = ("__weakref__", "capture", "context", "destroyed", "id", "nodes", "operation", "timing")
+    __slots__ = (
+        "__weakref__",
+        "capture",
+        "context",
+        "destroyed",
+        "id",
+        "mark",
+        "nodes",
+        "operation",
+        "timing",
+    )
 
     context: Context
     id: int
@@ -33,6 +44,7 @@ class Event:
         self.operation: Operation | None = None  # of its last record
         self.capture: Capture | None = None  # that it was last recorded in
         self.nodes: tuple[int, ...] = ()  # that it stands behind there
+        self.mark: Mark | None = None  # of its last record, for races
         self.timing = timing
         self.destroyed = False
         _create(self, device)
@@ -62,6 +74,8 @@ class Event:
             mark(stream, self)
             return
         self.capture = None
+        if HOOKS.kinds and HOOKS.wants(acts.STREAM_RACE):
+            self.mark = RUNTIME.racing.mark(stream)
         tag = (
             EventTag(context, stream.id, self.id, Call())
             if HOOKS.kinds and HOOKS.wants(acts.GCU_EVENT)
@@ -84,6 +98,8 @@ class Event:
         context = self.context
         begin_ns = context.clock.now_ns()
         context.wait(self.operation)
+        if self.mark is not None:
+            RUNTIME.racing.host_waited(self.mark)
         tell_sync(acts.SYNC_EVENT, context, 0, begin_ns, self.id)
 
     def elapsed_ms(self, end: Event) -> float:

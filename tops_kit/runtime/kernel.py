@@ -15,7 +15,6 @@ import hashlib
 import importlib
 import inspect
 import math
-import operator
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,9 +23,6 @@ from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import numpy as np
-
-from tops_kit.engine.options import MODES
 from tops_kit.errors import UserError
 from tops_kit.gcu import Specification
 from tops_kit.isa.program import Program
@@ -35,10 +31,11 @@ from tops_kit.runtime.arguments import Arguments
 from tops_kit.runtime.errors import LaunchError
 from tops_kit.runtime.examples import Examples
 from tops_kit.runtime.hooks import HOOKS
+from tops_kit.runtime.launch_shape import shape_of_threads
 from tops_kit.runtime.launcher import Launcher
-from tops_kit.runtime.parts import PARTS, split_threads, target_of
+from tops_kit.runtime.parts import PARTS, target_of
 from tops_kit.runtime.process import RUNTIME
-from tops_kit.runtime.settings import ALLOWED, OPTIONS, Settings
+from tops_kit.runtime.settings import Settings, check_options
 from tops_kit.topscc.python.build import build, too_deep
 from tops_kit.topscc.python.captures import Captures
 from tops_kit.topscc.python.signature import Parameter, read_signature
@@ -47,7 +44,6 @@ from tops_kit.topscc.python.source import FunctionSource, source_lines, source_o
 if TYPE_CHECKING:
     from tops_kit.topscc.tree import Kernel as Tree
 
-_MOST_THREADS = 1 << 24  # of a launch, as launch_module.c has it
 _MOST_KEPT = 256  # compiled variants of a kernel; a constexpr that changes at every launch fills no memory
 
 
@@ -214,16 +210,7 @@ class Kernel:
         `Launch.output` only. engine: "c", or "oracle" (Python; slow, without times). stream: that launches
         go to (default: the thread's). cooperative: all blocks have to be there at once. Raises LaunchError.
         """
-        for name, value in settings.items():
-            if name not in OPTIONS:
-                raise LaunchError(
-                    f"{self.name}: no option {name}: there are {', '.join(OPTIONS)}, and .on(part)"
-                )
-            if name == "mode" and (not isinstance(value, str) or value not in MODES):
-                raise LaunchError(f"{self.name}: no mode {value!r}: one of {', '.join(MODES)}")
-            allowed, what = ALLOWED.get(name, (None, ""))
-            if allowed is not None and not allowed(value):
-                raise LaunchError(f"{self.name}: {name} is {what}, not {value!r}")
+        check_options(self.name, settings)
         return Kernel(self._definition, replace(self._settings, **settings))
 
     # compiling
@@ -277,41 +264,7 @@ class Kernel:
 
     def shape(self, threads: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Grid and block of `kernel[threads]`: a number of threads is split over the part's clusters."""
-        if isinstance(threads, tuple) and len(threads) == 1:
-            threads = threads[0]  # as Triton's grids are written
-        if isinstance(threads, tuple):
-            if len(threads) != 2:
-                self._bad_shape(threads)
-            grid, block = (self._extents(extents, threads) for extents in threads)
-            return grid, block
-        count = self._extents(threads, threads)
-        if len(count) != 1:
-            self._bad_shape(threads)
-        blocks, size = split_threads(count[0], self.part)
-        return (blocks,), (size,)
-
-    def _extents(self, extents: Any, whole: Any) -> tuple[int, ...]:
-        out = extents if isinstance(extents, tuple | list) else (extents,)
-        if not 1 <= len(out) <= 3:
-            self._bad_shape(whole)
-        for extent in out:
-            if isinstance(extent, bool | np.bool_):
-                self._bad_shape(whole)
-        try:
-            counts = tuple(operator.index(extent) for extent in out)
-        except TypeError:
-            self._bad_shape(whole)
-        if min(counts) < 1:
-            self._bad_shape(whole)
-        if math.prod(counts) > _MOST_THREADS:
-            raise LaunchError(f"{self.name}[{whole!r}]: a launch has at most {_MOST_THREADS:,} threads")
-        return counts
-
-    def _bad_shape(self, threads: Any) -> NoReturn:
-        raise LaunchError(
-            f"{self.name}[{threads!r}]: write {self.name}[threads], or {self.name}[grid, block] with 1 to 3 "
-            "positive ints each"
-        )
+        return shape_of_threads(self.name, threads, self.part)
 
     def __call__(self, *_: Any, **__: Any) -> NoReturn:
         raise LaunchError(

@@ -106,6 +106,8 @@ def submit(
         tag: Any = plan
         if call is not None:
             tag = KernelTag(context, stream.id, plan, None, grid_id=next(context.grid_ids), call=call)
+        if HOOKS.kinds and context.queues and HOOKS.wants(acts.STREAM_RACE):
+            RUNTIME.racing.kernel(stream, plan, values, after)
         if context.failing is not None:
             operation = Operation("kernel", queue, "none", 0, submit_ns=context.clock.now_ns(), after=after)
         elif held:

@@ -13,7 +13,7 @@ from tops_kit.runtime.blocks import Block, DevicePointer, OwnedBlock
 from tops_kit.runtime.codes import Code
 from tops_kit.runtime.context import Context
 from tops_kit.runtime.errors import TopsError, fail
-from tops_kit.runtime.hooks import api
+from tops_kit.runtime.hooks import HOOKS, api
 from tops_kit.runtime.pools import MemPool
 from tops_kit.runtime.process import RUNTIME
 from tops_kit.runtime.stream import Stream, stream_of
@@ -58,6 +58,7 @@ def free(pointer: DevicePointer) -> None:
     context.check()
     for operation in context.lasts():
         RUNTIME.wait(operation)
+    RUNTIME.racing.gone(context, block.serial)
     _forget(block, 0)
     if block.pool is not None:
         block.pool.give(block.address, block.size_bytes, context.default_stream)
@@ -100,6 +101,8 @@ def free_async(pointer: DevicePointer, stream: Stream | None = None) -> None:
     stream = stream_of(stream)
     if block.pool is None:
         fail(Code.topsErrorInvalidValue, f"{block.size_bytes:,} bytes of malloc: tops.free gives them back")
+    if HOOKS.kinds and HOOKS.wants(acts.STREAM_RACE):
+        RUNTIME.racing.free(stream, block)
     _forget(block, stream.id)
     block.pool.give(block.address, block.size_bytes, stream)
 

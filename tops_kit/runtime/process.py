@@ -21,6 +21,7 @@ from tops_kit.runtime.driver import QUEUE_WAIT
 from tops_kit.runtime.errors import fail
 from tops_kit.runtime.hooks import HOOKS
 from tops_kit.runtime.parts import DEFAULT, PARTS
+from tops_kit.runtime.racing import Racing
 from tops_kit.runtime.recording import Follower
 
 if TYPE_CHECKING:
@@ -51,8 +52,8 @@ class Runtime:
         self.timeline = Timeline()
         self.clock = Clock(LocalTimeBase(), PARTS.get(DEFAULT))
         self.started = False
-        self.ending = False
         self.blocking = False  # every launch is waited for
+        self.racing = Racing()
         self._fork_seen = False
         self._contexts_made = 0
         self.graph_ids = itertools.count(1)
@@ -69,6 +70,7 @@ class Runtime:
             spec = devices[0].spec if devices else PARTS.get(DEFAULT)
             self.devices = devices
             self.timeline = Timeline()
+            self.racing = Racing()
             self.clock = Clock(FOLLOWER.base(clock_mode(os.environ)), spec)
             self.blocking = os.environ.get("TOPS_LAUNCH_BLOCKING", "") not in ("", "0")
             from tops_kit.runtime.context import Context
@@ -122,23 +124,33 @@ class Runtime:
 
     def finish(self) -> None:
         """The process ends: all work of the devices is done and told, and memory is given back."""
-        self.ending = True
         with self.lock:
             for context in (*self.contexts, *self.guests.values()):
                 context.finish()
         FOLLOWER.finish()
         self.devices.close()
 
+    def end(self) -> None:
+        """As at the end of the process; what comes after begins anew, with the environment as it is then."""
+        with self.lock:
+            self.finish()
+            self._forget("belongs to a runtime that was ended")
+
     def _forked(self) -> None:
         """In a forked child: what was the parent's is gone."""
         self.lock = threading.RLock()
+        self._forget("belongs to the process that this one was forked from")
+
+    def _forget(self, why: str) -> None:
         for context in (*self.contexts, *self.guests.values()):
-            context.dead = "belongs to the process that this one was forked from"
+            context.dead = why
         atexit.unregister(self.finish)
         self.contexts = []
         self.guests = {}
+        self.devices = Devices(())
         self.local = Local()
         self.started = False
+        self._contexts_made = 0
         HOOKS.set_clock(self.first_now, self.first_charge)
 
     # devices

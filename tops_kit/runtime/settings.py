@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from tops_kit.engine.options import Mode
+from tops_kit.engine.options import MODES, Mode
 from tops_kit.gcu import Specification
+from tops_kit.runtime.errors import LaunchError
 
 if TYPE_CHECKING:
     from tops_kit.runtime.stream import Stream
@@ -64,3 +65,19 @@ ALLOWED: dict[str, tuple[Callable[[Any], bool], str]] = {
     "budget_s": (_is_budget, "a number of seconds, 0 for no limit"),
     "engine": (_is_engine, "'c', 'oracle' or None"),
 }
+
+
+def check_options(name: str, settings: Mapping[str, Any]) -> None:
+    """Raises LaunchError for options that launches don't have."""
+    from tops_kit.runtime.stream import Stream
+
+    for option, value in settings.items():
+        if option not in OPTIONS:
+            raise LaunchError(f"{name}: no option {option}: there are {', '.join(OPTIONS)}, and .on(part)")
+        if option == "mode" and (not isinstance(value, str) or value not in MODES):
+            raise LaunchError(f"{name}: no mode {value!r}: one of {', '.join(MODES)}")
+        if option == "stream" and not (value is None or isinstance(value, Stream)):
+            raise LaunchError(f"{name}: stream is a tops.Stream, not {type(value).__name__}")
+        allowed, what = ALLOWED.get(option, (None, ""))
+        if allowed is not None and not allowed(value):
+            raise LaunchError(f"{name}: {option} is {what}, not {value!r}")

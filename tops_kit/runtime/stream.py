@@ -104,6 +104,8 @@ class Stream:
         context = self.context
         begin_ns = context.clock.now_ns()
         context.wait(self.queue.last)
+        if HOOKS.kinds and HOOKS.wants(acts.STREAM_RACE):
+            RUNTIME.racing.host_waited_for_stream(self)
         context.trim()
         tell_sync(acts.SYNC_STREAM, context, self.id, begin_ns)
 
@@ -127,6 +129,8 @@ class Stream:
             return
         op = event.operation
         context = self.context
+        if event.mark is not None:
+            RUNTIME.racing.wait(self, event.mark)
         if op is None or RUNTIME.is_done(op):
             return
         context.enqueue(self, "wait", "none", 0, None, after=(op,))

@@ -233,6 +233,8 @@ def copy(
     operation = submit(into, out_of, size, stream, work, tag=tag)
     if wait:
         context.wait(operation)
+        if HOOKS.kinds and HOOKS.wants(acts.STREAM_RACE):
+            RUNTIME.racing.host_waited_for_stream(stream)
         tell_sync(acts.SYNC_BLOCKING, context, stream.id, begin_ns)
     return operation
 
@@ -251,6 +253,8 @@ def submit(
     context = stream.context
     spec = context.spec
     source, target = out_of.context, into.context
+    if HOOKS.kinds and context.queues and HOOKS.wants(acts.STREAM_RACE):
+        RUNTIME.racing.copy(stream, into, out_of, size, after)
     other = None
     if source is None:
         engine, demand = "cdma_down", {"pcie_down": size, "l3": size}
@@ -377,21 +381,25 @@ def put_fill(
             context, stream.id, value, element_bytes=element, size_bytes=size, address=side.address,
             flags=acts.FLAG_ASYNC, call=Call(),
         )  # fmt: skip
-    operation = submit_fill(size, stream, work, tag)
+    operation = submit_fill(side, size, stream, work, tag=tag)
     if RUNTIME.blocking:
         context.wait(operation)
     return operation
 
 
 def submit_fill(
+    side: Side,
     size: int,
     stream: Stream,
     work: Callable[[], object],
+    *,
     tag: FillTag | None,
     after: tuple[Operation, ...] = (),
 ) -> Operation:
     """Give the device a fill."""
     context = stream.context
+    if HOOKS.kinds and context.queues and HOOKS.wants(acts.STREAM_RACE):
+        RUNTIME.racing.fill(stream, side, size, after)
     return context.enqueue(
         stream, "fill", "sdma", costs.fill_ns(context.spec, size), work, demand={"l3": size}, tag=tag,
         after=after,

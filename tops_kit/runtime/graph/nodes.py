@@ -124,7 +124,7 @@ class FillNode(Node):
                 stream.context, stream.id, self.value, element_bytes=self.element, size_bytes=self.size,
                 address=self.side.address, flags=acts.FLAG_ASYNC, call=call,
             )  # fmt: skip
-        return submit_fill(self.size, stream, self.work, tag, after)
+        return submit_fill(self.side, self.size, stream, self.work, tag=tag, after=after)
 
 
 class HostNode(Node):
