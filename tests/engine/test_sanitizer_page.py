@@ -25,7 +25,9 @@ def test_the_report_is_the_one_shown(page: str, tmp_path: Path, capsys: pytest.C
     specification = importlib.util.spec_from_file_location("double", file)
     assert specification is not None and specification.loader is not None
     specification.loader.exec_module(importlib.util.module_from_spec(specification))
-    assert capsys.readouterr().out.replace(str(file), "double.py") == shown
+    out, err = (text.replace(str(file), "double.py") for text in capsys.readouterr())
+    assert out == shown
+    assert err.splitlines() == [line for line in shown.splitlines() if not line.startswith("    ")]
 
 
 def test_every_kind_is_on_the_page(page: str) -> None:

@@ -95,3 +95,43 @@ def test_an_index_outside_is_named(kernel: Any, engine: str, needs_c: None) -> N
         tops.KernelFault, match=r"index 9 at \[2, 1\] of the indices is outside of axis 1, which has 8"
     ):
         kernel.options(engine=engine)[1](x, index, y)
+
+
+@tops.kernel
+def careless(x: tops.ptr(tops.f32, 1), n: tops.i32, far: tops.i32):
+    row = tops.l1(tops.f32, (4,))
+    for i in range(n):
+        tops.store(x[i : i + 4], row)  # nothing wrote the row; with two threads a race
+    if far > 0:
+        tops.store(x[far : far + 1], tops.full(tops.f32, (1,), 1.0))
+
+
+def test_the_sanitizer_tells_by_itself(needs_c: None, capsys: pytest.CaptureFixture[str]) -> None:
+    strict, x = careless.options(mode="sanitized"), np.zeros(4, np.float32)
+    assert strict[1](x, 0, 0).faults.clean
+    assert capsys.readouterr().err == ""
+    launch = strict[2](x, 1, 0)
+    err = capsys.readouterr().err
+    assert err == launch.faults.short() + "\n"
+    assert len(launch.faults) > 1
+    assert launch.faults.short(1).count("more: print(launch.faults)") == 1
+    assert "^" not in err
+    careless.options(mode="sanitized", quiet=True)[2](x, 1, 0)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_fault_comes_with_what_else_was_found(needs_c: None, capsys: pytest.CaptureFixture[str]) -> None:
+    strict, x = careless.options(mode="sanitized"), np.zeros(4, np.float32)
+    with pytest.raises(tops.KernelFault):
+        strict[1](x, 0, 4)
+    assert capsys.readouterr().err == ""  # nothing but the fault
+    with pytest.raises(tops.KernelFault):
+        strict[1](x, 1, 4)
+    err = capsys.readouterr().err
+    assert "uninitialised" in err
+    assert err.endswith("2 mistakes found\n")
+
+
+def test_where_nothing_can_be_checked_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    careless.options(mode="sanitized", engine="oracle")[1](np.zeros(4, np.float32), 0, 0)
+    assert capsys.readouterr().err.endswith("sanitizer: careless: not checked\n")

@@ -99,12 +99,18 @@ class Finding:
         return self.access.location[0].line if self.access.location else 0
 
     def __str__(self) -> str:
-        out = [f"{self.access.where or 'the kernel'}: {self.kind}: {self.message}{_times(self.count)}"]
-        out += _excerpt(self.access)
-        if self.second is not None and self.second.location != self.access.location:
-            out.append(f"  {self.second.where}: {_told(self.second)}")
+        first, *other = self.short().split("\n")
+        out = [first, *_excerpt(self.access), *other]
+        if other and self.second is not None:
             out += _excerpt(self.second)
         return "\n".join(out)
+
+    def short(self) -> str:
+        """A line that says what and where; another one where it clashes with an access elsewhere."""
+        out = f"{self.access.where or 'the kernel'}: {self.kind}: {self.message}{_times(self.count)}"
+        if self.second is not None and self.second.location != self.access.location:
+            out += f"\n  {self.second.where}: {_told(self.second)}"
+        return out
 
     def to_json(self) -> dict[str, Any]:
         """As JSON has it: see docs of `Report.to_json`."""
@@ -154,13 +160,25 @@ class Report(Sequence[Finding]):
 
     def __str__(self) -> str:
         """The text form: every finding with its source lines, then the limits, then a line that sums up."""
-        parts = [str(finding) for finding in self.findings]
-        parts += [f"not checked: {limit}" for limit in self.limits]
+        return "\n".join([*(str(finding) for finding in self.findings), *self._end()])
+
+    def short(self, most: int = 10) -> str:
+        """The text form without source lines, of `most` findings: what a launch shows by itself."""
+        parts = [finding.short() for finding in self.findings[:most]]
+        left = len(self.findings) - most
+        if left > 0:
+            parts.append(f"and {left} more: print(launch.faults)")
+        return "\n".join([*parts, *self._end()])
+
+    def _end(self) -> list[str]:
         count = len(self.findings)
         found = {0: "nothing found", 1: "1 mistake found"}.get(count, f"{count} mistakes found")
         if not self.checked:
             found = "not checked"
-        return "\n".join([*parts, f"sanitizer: {self.kernel or 'kernel'}: {found}"])
+        return [
+            *(f"not checked: {limit}" for limit in self.limits),
+            f"sanitizer: {self.kernel or 'kernel'}: {found}",
+        ]
 
     def to_json(self) -> dict[str, Any]:
         """A stable form: version, kernel, checked, findings, limits, scope.

@@ -207,8 +207,9 @@ class Kernel:
         pipeline: what each unit did when, in a timed launch. host_threads: of this machine (default: its
         cores); results don't depend on it. budget_s: a launch that takes longer is a fault (60; 0: none).
         defer: transfers move when they complete (sanitized, debug). quiet: what the kernel prints goes to
-        `Launch.output` only. engine: "c", or "oracle" (Python; slow, without times). stream: that launches
-        go to (default: the thread's). cooperative: all blocks have to be there at once. Raises LaunchError.
+        `Launch.output` only, what the sanitizer finds to `Launch.faults`. engine: "c", or "oracle" (Python;
+        slow, without times). stream: that launches go to (default: the thread's). cooperative: all blocks
+        have to be there at once. Raises LaunchError.
         """
         check_options(self.name, settings)
         return Kernel(self._definition, replace(self._settings, **settings))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tops_kit.engine.c_engine import CEngine, quick_of, result_of
 from tops_kit.engine.fault import KernelFault, interrupted_output
+from tops_kit.engine.findings import Report
 from tops_kit.engine.launch import ENGINES, launch
 from tops_kit.engine.options import Options, three
 from tops_kit.engine.result import LaunchResult
@@ -165,6 +166,8 @@ class Plan:
             )  # fmt: skip
         except KernelFault as fault:
             self._print(fault.output)
+            if fault.report is not None and len(fault.report) > 1:
+                self._tell(fault.report)  # more than the fault itself says
             raise fault.with_traceback(None) from None
         except UserError:
             raise
@@ -188,6 +191,13 @@ class Plan:
             text = f"{self.name}: {result.dropped_prints} printed lines were dropped: a thread has 1 MB"
             if sys.stderr is not None:
                 print(text, file=sys.stderr)
+
+        if self.settings.mode == "sanitized" and not result.faults.clean:
+            self._tell(result.faults)
+
+    def _tell(self, report: Report) -> None:
+        if not self.settings.quiet:
+            print(report.short(), file=sys.stderr)
 
     def _print(self, lines: Any) -> None:
         out = sys.stdout
