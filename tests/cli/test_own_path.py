@@ -18,6 +18,8 @@ from tops_kit import own_path, own_process
 NAMES = ("argparse", "json", "subprocess", "socket", "tempfile", "numpy", "pyarrow", "tops_kit")
 AT_START = ("re", "typing", "pathlib")  # an editable install loads them as Python starts, before us
 COMMAND = "import sys; sys.path.pop(0); from topsprof_start import main; sys.exit(main())"
+TOPSCC = COMMAND.replace("main", "topscc")
+EFSMI = COMMAND.replace("main", "efsmi")
 """What the installed script does; `-c` puts the working folder on the path, a script does not."""
 SAYS = "import json, os, sys; print(json.FOREIGN, os.environ['PYTHONPATH'].split(os.pathsep)[1:])"
 
@@ -44,6 +46,56 @@ def test_broken_modules_of_the_users_break_no_command(cli: Any, tmp_path: Path, 
         assert done.returncode == 0, done.stderr
         assert "own" not in done.stderr
     assert "complete" in cli("info", "b.topsprof").stdout
+
+
+KERNEL = """
+import json
+
+import numpy as np
+
+import helper
+import tops_kit as tops
+
+
+@tops.kernel
+def double(x: tops.ptr(tops.f32, 1)):
+    tops.store(x[0:4], tops.load(x[0:4]) * helper.FACTOR)
+
+
+@double.example
+def _(rng):
+    assert json.dumps([]) == "[]"
+    return {"x": np.ones(4, np.float32)}
+"""
+
+
+@pytest.mark.parametrize("how", ["PYTHONPATH", "folder"])
+def test_they_break_no_compiler(cli: Any, tmp_path: Path, how: str) -> None:
+    place = tmp_path / "lib" if how == "PYTHONPATH" else cli.cwd
+    place.mkdir(exist_ok=True)
+    _shadows(place, *NAMES, "topsprof", "random", "ast", "dataclasses")
+    cli.environ["PYTHONPATH"] = str(place) if how == "PYTHONPATH" else ""
+    kernels = tmp_path / "kernels"
+    kernels.mkdir()
+    (kernels / "k.py").write_text(KERNEL)
+    (place / "helper.py").write_text("FACTOR = 2.0\n")  # it is found there: what is no one else's name
+    cli.environ["PYTHONPATH"] += os.pathsep + str(place)
+    cli.begin = [sys.executable, "-c", TOPSCC]
+    for words in (["--help"], [str(kernels / "k.py"), "--emit", "asm"], ["run", str(kernels / "k.py")]):
+        done = cli(*words)
+        assert done.returncode == 0, done.stderr
+        assert "own" not in done.stderr
+    cli.begin = [sys.executable, "-c", EFSMI]
+    assert cli("--help").returncode == 0
+
+
+def test_a_compiler_that_began_with_them_says_so(cli: Any, tmp_path: Path) -> None:
+    (tmp_path / "argparse.py").write_text("FOREIGN = 7\n")
+    cli.environ["PYTHONPATH"] = str(tmp_path)
+    cli.begin = [sys.executable, "-c", f"import argparse; {TOPSCC}"]
+    done = cli("--help")
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"topscc: '{tmp_path / 'argparse.py'}' stands in for")
 
 
 def test_the_program_sees_its_own_path(cli: Any, tmp_path: Path) -> None:
