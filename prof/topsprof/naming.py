@@ -82,6 +82,17 @@ def candidates(
         number += 1
 
 
+def check_parent(path: Path) -> None:
+    """Raises UserError where the folder that `path` is to lie in isn't there: that is a slip of the pen more
+    often than a wish.
+    """
+    if path.parent.is_dir():
+        return
+    if path.parent.exists():
+        raise UserError(f"'{path}' can't be made ({path.parent} is a file): name another place with -o NAME")
+    raise UserError(f"'{path.parent}' does not exist: make that folder, or name another place with -o NAME")
+
+
 def taken(path: Path) -> UserError:
     """The error for an output that exists and must not be overwritten."""
     from tops_kit.session import in_use

@@ -41,8 +41,8 @@ def _run(command: str, module: str) -> int:
             raise
         name, file = min(found.items())
         print(
-            f"{command}: '{file}' stands in for Python's own module {name} ({type(error).__name__}: {error}): "
-            "rename it, or take its folder off PYTHONPATH",
+            f"{command}: '{file}' stands in for Python's own module {name} "
+            f"({type(error).__name__}: {error}): rename it, or take its folder off PYTHONPATH",
             file=sys.stderr,
         )
         return 2

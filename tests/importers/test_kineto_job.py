@@ -200,6 +200,9 @@ class TestCommand:
         assert Session.open("step42.topsprof").tables()["kernel"] == 2
         assert cli.main(["import", "traces/step42.json"]) == 2
         assert "exists" in capsys.readouterr().err
+        assert cli.main(["import", "traces/step42.json", "-o", "nosuch/x"]) == 2
+        assert "'nosuch' does not exist: make that folder" in capsys.readouterr().err
+        assert not Path("nosuch").exists()
         assert cli.main(["import", "traces/step42.json", "-f"]) == 0
         assert cli.main(["import", "traces", "-o", "job"]) == 0
         assert Session.open("job.topsprof").tables()["kernel"] == 2

@@ -119,8 +119,12 @@ def test_verify_tells_a_flipped_bit(small, tmp_path, capsys):
     data = bytearray(hot.read_bytes())
     data[len(data) // 2] ^= 4
     hot.write_bytes(data)
-    assert main(["info", str(path), "--verify"]) == 0
-    assert "hot.arrow differs from its checksum" in capsys.readouterr().out
+    for words in (["--verify"], ["--verify", "--json"]):
+        assert main(["info", str(path), *words]) == 2
+        done = capsys.readouterr()
+        assert "hot.arrow differs from its checksum" in done.out
+        assert done.err.count("\n") == 1 and "a file is damaged" in done.err
+    assert json.loads(done.out)["verified"]["damaged"] == 1
 
 
 def test_info_fits_the_terminal_and_leaves_out_what_is_empty(tmp_path, capsys, monkeypatch):

@@ -62,7 +62,7 @@ def claim_folder(options: RecordOptions, pid: int) -> Claim:
     pattern = options.output
     for path in naming.candidates(pattern, pid=pid):
         try:
-            _check_parent(path)
+            naming.check_parent(path)
             claim = _made(path)
             if claim is None and naming.has_counter(pattern or naming.DEFAULT_PATTERN):
                 continue
@@ -76,16 +76,6 @@ def claim_folder(options: RecordOptions, pid: int) -> Claim:
                 f"'{path}' can't be made ({error.strerror}): name another place with -o NAME"
             ) from None
     raise AssertionError("candidates never ends without a path")
-
-
-def _check_parent(path: Path) -> None:
-    """A folder that is not there is a slip of the pen more often than a wish."""
-    if not path.parent.exists():
-        raise UserError(
-            f"'{path.parent}' does not exist: make that folder, or name another place with -o NAME"
-        )
-    if not path.parent.is_dir():
-        raise NotADirectoryError(errno.ENOTDIR, f"{path.parent} is a file")
 
 
 def _made(path: Path) -> Claim | None:

@@ -97,6 +97,7 @@ def run(args: argparse.Namespace) -> int:
     )
     pattern = args.output if args.output is not None else default.replace("%", "%%")
     target = naming.output_path(pattern, pid=os.getpid(), force=args.force_overwrite)
+    naming.check_parent(target)
     options = ImportOptions(on_error=args.on_error, drop=names(args.drop), steps=_steps(args.steps))
     with _terminable(), terminal.Progress("importing") as progress:
         ledger = import_files(

@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TextIO
 
+from tops_kit.errors import UserError
 from topsprof import terminal
+from topsprof.parser import EXIT_USAGE
 from topsprof.sheet import readable_time
 from topsprof.terminal import styled
 from topsprof.textwidth import printable
@@ -18,6 +20,7 @@ from topsprof.textwidth import printable
 if TYPE_CHECKING:
     from tops_kit.session import Session
 
+_DAMAGED = ("damaged_segment", "damaged_index")  # what the reader of a session says of its files
 _SHOWN_PROCESSES = 20
 _SHOWN_CHARACTERS = 200
 
@@ -27,7 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("session", metavar="SESSION", help="a session, or a trace file of another tool")
     parser.add_argument("--json", action="store_true", help="as one JSON object, for programs")
     parser.add_argument(
-        "--verify", action="store_true", help="read every file and compare it with its checksum first"
+        "--verify",
+        action="store_true",
+        help=f"read every file and compare it with its checksum first; exit with {EXIT_USAGE} if one differs",
     )
 
 
@@ -38,11 +43,18 @@ def run(args: argparse.Namespace) -> int:
     session = open_session(args.session)
     checked = session.verify() if args.verify else None
     facts = describe(session)
+    damaged = 0
     if checked is not None:
-        facts["verified"] = {"files": checked[0], "without_checksum": checked[1]}
+        damaged = sum(entry.code in _DAMAGED for entry in session.ledger.entries)
+        facts["verified"] = {"files": checked[0], "without_checksum": checked[1], "damaged": damaged}
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")
     print(json.dumps(facts, ensure_ascii=False, indent=2) if args.json else text(facts, sys.stdout))
+    if damaged:
+        what = "a file is" if damaged == 1 else f"{damaged} files are"
+        raise UserError(
+            f"'{session.path}': {what} damaged; the ledger above names what is left out or made anew"
+        )
     return 0
 
 
