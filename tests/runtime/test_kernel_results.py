@@ -384,6 +384,31 @@ def test_the_oracle_gives_the_same_bits(needs_c: None) -> None:
     assert np.array_equal(*outs)
 
 
+@tops.kernel
+def crosswise(x: tops.ptr(tops.f32, 2), y: tops.ptr(tops.f32, 2), n: tops.i32, ROWS: tops.constexpr):
+    m = min(n, 8)
+    part = tops.load(x[0:m, 0:1])
+    if ROWS:
+        tops.store(y[0:m, 0:1], part)
+    else:
+        tops.store(y[0:1, 0:m], part)
+
+
+@pytest.mark.parametrize("engine", ["c", "oracle"])
+def test_a_column_is_no_row_also_where_extents_are_known_late(engine: str, needs_c: None) -> None:
+    """(n, 1) into (1, n): refused when compiling where n is known, a fault where it is not."""
+    kernel, x = crosswise.options(engine=engine), np.arange(8, dtype=np.float32).reshape(8, 1)
+    into = np.zeros((8, 1), np.float32)
+    kernel[1](x, into, 5, ROWS=True)
+    assert into[:6, 0].tolist() == [0, 1, 2, 3, 4, 0]
+    across = np.zeros((1, 8), np.float32)
+    kernel[1](x, across, 1, ROWS=False)
+    with pytest.raises(tops.KernelFault) as caught:
+        kernel[1](x, across, 5, ROWS=False)
+    assert caught.value.kind.name == "shape"
+    assert not across.any()
+
+
 @pytest.mark.parametrize("mode", ["fast", "counted", "timed", "sanitized", "debug"])
 def test_every_mode_gives_the_same_bits(mode: str, needs_c: None) -> None:
     a, b = random(50, 70), random(70, 45, seed=1)

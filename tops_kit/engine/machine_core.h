@@ -75,6 +75,7 @@
 
 /* The names that cost expressions use. */
 #define elements(view) ((double)view_elements(view))
+#define max(x, y) ((x) > (y) ? (x) : (y))
 #define groups(view) ((double)view_groups(view, tk_size[(view)->dtype]))
 #define tile_bytes(view) (view_elements(view) * tk_size[(view)->dtype])
 

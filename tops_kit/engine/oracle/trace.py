@@ -235,7 +235,7 @@ def _expression(x: Instruction, text: str) -> Callable[..., float]:
     """A cost or flops expression of the table as a function of the views by their names."""
     names = [o.name for o in x.operands if o.kind == "t"]
     source = f"lambda {', '.join([*names, 'macs=0'])}: {text}"
-    namespace = {"__builtins__": {}, "groups": _groups, "elements": _elements}
+    namespace = {"__builtins__": {}, "groups": _groups, "elements": _elements, "max": max}
     function: Callable[..., float] = eval(
         source, namespace
     )  # the text is the table's: nothing else gets here

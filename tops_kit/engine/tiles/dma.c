@@ -107,20 +107,6 @@ static void copy_walk(const walk *w, int size, int way) {
     }
 }
 
-/* `t` without its axes of extent 1; `kept[axis]` is where an axis went, or -1. */
-static tile squeezed(const tile *t, int *kept) {
-    tile s = *t;
-    s.rank = 0;
-    for (int axis = 0; axis < t->rank; axis++) {
-        kept[axis] = -1;
-        if (t->n[axis] == 1) continue;
-        s.n[s.rank] = t->n[axis];
-        s.stride[s.rank] = t->stride[axis];
-        kept[axis] = s.rank++;
-    }
-    return s;
-}
-
 /* Which axis of `a` goes with each axis of `d` (-1: none, a is broadcast). FAULT_SHAPE where extents do not fit. */
 static int pair_axes(const tile *d, const tile *a, int *with) {
     int fits = 1;
@@ -133,17 +119,17 @@ static int pair_axes(const tile *d, const tile *a, int *with) {
         with[axis] = own >= 0 ? own : -1;
     }
     if (fits) return FAULT_NONE;
-    int kept_d[MAX_AXES], kept_a[MAX_AXES];
-    tile sd = squeezed(d, kept_d), sa = squeezed(a, kept_a);
-    if (sd.rank != sa.rank) return FAULT_SHAPE;
-    for (int axis = 0; axis < sd.rank; axis++)
-        if (sd.n[axis] != sa.n[axis]) return FAULT_SHAPE;
-    for (int axis = 0; axis < d->rank; axis++) {
-        with[axis] = -1;
-        for (int own = 0; own < a->rank && kept_d[axis] >= 0; own++)
-            if (kept_a[own] == kept_d[axis]) with[axis] = own;
+    /* one has axes of extent 1 between the other's */
+    if (d->rank == a->rank) return FAULT_SHAPE;
+    const tile *const longer = d->rank > a->rank ? d : a, *const shorter = d->rank > a->rank ? a : d;
+    int next = 0;
+    for (int axis = 0; axis < longer->rank; axis++) {
+        const int pair = next < shorter->rank && longer->n[axis] == shorter->n[next] ? next++ : -1;
+        if (pair < 0 && longer->n[axis] != 1) return FAULT_SHAPE;
+        if (longer == d) with[axis] = pair;
+        else if (pair >= 0) with[pair] = axis;
     }
-    return FAULT_NONE;
+    return next < shorter->rank ? FAULT_SHAPE : FAULT_NONE;
 }
 
 /* `a` seen with the axes of `d`: stride 0 where it is broadcast. */

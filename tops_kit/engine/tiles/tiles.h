@@ -77,7 +77,7 @@ int tk_matmul(tile *d, const tile *a, const tile *b);
 /* In `slot` of a view of L3: the array is so large that it will not be found in a cache, so writes go past it. */
 enum { TK_STREAMS = 1 << 8 };
 
-/* Between any memories. Types are equal; `a` broadcasts to `d`, or both have the same extents but for axes of extent 1. */
+/* Between any memories. Types are equal; `a` broadcasts to `d`, or one has the other's extents and axes of extent 1 between them. */
 int tk_dma_copy(const tile *d, const tile *a);
 int tk_dma_pad(const tile *d, const tile *a, reg value); /* what of `a` lies outside becomes `value` */
 int tk_dma_clip(const tile *d, const tile *a);           /* what of `d` lies outside is left out */

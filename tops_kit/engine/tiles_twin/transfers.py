@@ -16,10 +16,18 @@ def _pair_axes(d: Tile, a: Tile) -> list[int]:
     shift = d.rank - a.rank
     if all(n == 1 or (axis + shift >= 0 and n == d.n[axis + shift]) for axis, n in enumerate(a.n)):
         return [axis - shift if axis >= shift else -1 for axis in range(d.rank)]
-    kept_d = [axis for axis, n in enumerate(d.n) if n != 1]
-    kept_a = [axis for axis, n in enumerate(a.n) if n != 1]
-    fault_unless([d.n[axis] for axis in kept_d] == [a.n[axis] for axis in kept_a], SHAPE)
-    partner = dict(zip(kept_d, kept_a, strict=True))
+    fault_unless(shift != 0, SHAPE)
+    # one has axes of extent 1 between the other's
+    longer, shorter = (d, a) if shift > 0 else (a, d)
+    partner: dict[int, int] = {}
+    for axis, n in enumerate(longer.n):
+        if len(partner) < shorter.rank and n == shorter.n[len(partner)]:
+            partner[axis] = len(partner)
+        else:
+            fault_unless(n == 1, SHAPE)
+    fault_unless(len(partner) == shorter.rank, SHAPE)
+    if longer is a:
+        partner = {own: axis for axis, own in partner.items()}
     return [partner.get(axis, -1) for axis in range(d.rank)]
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from tops_kit.isa.dtypes import BOOL, F32, I32, DType
 from tops_kit.isa.table import BINARY, COMPARE, UNARY_FUNCTIONS
 from tops_kit.topscc import tree
+from tops_kit.topscc.building.facts import OPPOSITE
 from tops_kit.topscc.building.folding import fold, fold_i32
 from tops_kit.topscc.building.shapes import broadcast
 from tops_kit.topscc.building.state import BOOL_KIND, I32_KIND
@@ -19,7 +20,6 @@ from tops_kit.topscc.tree import Constant, Value
 
 _BITWISE = ("and", "or", "xor")
 _SHIFTS = ("shl", "shr")
-_OPPOSITE = {"lt": "ge", "ge": "lt", "le": "gt", "gt": "le", "eq": "ne", "ne": "eq"}
 _ANY_TYPE = ("neg", "abs")  # unary functions that ints have too
 _SIGNS = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%",
@@ -72,7 +72,7 @@ class ArithmeticBuilder(ViewBuilder):
         """The other truth value; a comparison of integers becomes the opposite comparison."""
         node = self._definitions.get(truth)
         if isinstance(node, tree.Elementwise):
-            opposite = _OPPOSITE.get(node.name)
+            opposite = OPPOSITE.get(node.name)
             if opposite and (node.operands[0].kind == I32_KIND or node.name in ("eq", "ne")):
                 return self._elementwise(opposite, node.operands, BOOL_KIND, where)
             if node.name == "lnot":

@@ -26,6 +26,7 @@ class ControlBuilder(VariableBuilder):
         frame = Frame("if", where, dict(self._state), self._dead, condition=truth)
         self._frames.append(frame)
         self._open_block()
+        self._learn(truth, holds=True)
         if isinstance(truth, Constant) and not truth.value:
             self._dead = True
 
@@ -33,13 +34,16 @@ class ControlBuilder(VariableBuilder):
         """`else:` of the innermost open if."""
         frame = self._innermost("if", where)
         frame.kind = "else"
+        frame.facts = self._facts[-1]
         frame.first = self._close_block()
         frame.aside = None if self._dead else self._state
         condition = frame.condition
+        assert condition is not None
         self._state, self._dead = dict(frame.before), frame.dead_before
         if isinstance(condition, Constant) and condition.value:
             self._dead = True
         self._open_block()
+        self._learn(condition, holds=False)
 
     def end_if(self, where: Where) -> None:
         """The end of the innermost open if."""
@@ -47,9 +51,12 @@ class ControlBuilder(VariableBuilder):
             self.begin_else(where)
         frame = self._innermost("else", where)
         self._frames.pop()
+        facts = [self._facts[-1]]
         otherwise = self._close_block()
         then, condition = frame.first, frame.condition
-        states: list[State] = [] if frame.aside is None else [frame.aside]
+        states: list[State] = []
+        if frame.aside is not None:
+            states, facts = [frame.aside], [frame.facts, *facts]
         if not self._dead:
             states.append(self._state)
         self._dead = frame.dead_before
@@ -60,7 +67,9 @@ class ControlBuilder(VariableBuilder):
                 self._emit(node)
         elif then or otherwise:
             self._emit(tree.If(frame.where, condition, then, otherwise))
-        self._join(frame, states)
+        self._join(frame, states, facts[: len(states)])
+        if len(states) == 1:  # what follows runs behind one of the two only
+            self._learn(condition, holds=frame.aside is not None)
 
     def _innermost(self, kind: str, where: Where) -> Frame:
         if not self._frames or self._frames[-1].kind != kind:
@@ -310,11 +319,14 @@ class ControlBuilder(VariableBuilder):
             return then() if chosen else otherwise()
         blocks: list[Block] = []
         sides: list[Value] = []
+        bounds: list[int | None] = []
         before, after, dead = dict(self._state), [], self._dead
         for side in (then, otherwise):
             self._state = dict(before)
             self._open_block()
+            self._learn(truth, holds=side is then)
             sides.append(self._typed(self._usable_side(side()), where))
+            bounds.append(self._greatest(sides[-1]) if sides[-1].kind == I32_KIND else None)
             after.append(self._state)
             blocks.append(self._close_block())
             self._dead = dead
@@ -328,6 +340,8 @@ class ControlBuilder(VariableBuilder):
             blocks[number] = (*blocks[number], *self._close_block())
         self._emit(tree.If(where, truth, blocks[0], blocks[1]))
         self._state[variable] = self._forget(variable)
+        if variable.kind == I32_KIND:
+            self._keep_bound(self._state[variable], bounds)
         return self.read(variable, where)
 
     def _usable_side(self, side: Operand) -> Operand:
@@ -356,3 +370,4 @@ class ControlBuilder(VariableBuilder):
                 raise self._error(message or "this assertion never holds", where)
             return
         self._emit(tree.Assert(where, truth, message))
+        self._learn(truth, holds=True)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 from tops_kit.isa.dtypes import BOOL, F32, I32
 from tops_kit.topscc import tree
 from tops_kit.topscc.building.affine import Affine
+from tops_kit.topscc.building.facts import limits, smaller_pairs
 from tops_kit.topscc.diagnostics import KernelError, Where
 from tops_kit.topscc.kinds import AtMost, Extent, Kind, ScalarKind, TileKind, ViewKind, bound_of
 from tops_kit.topscc.target import Target
@@ -62,6 +64,7 @@ class Frame:
     condition: Value | None = None  # of an if or loop
     first: Block = ()  # the then side, or the loop's head
     body: Block | None = None  # of a loop, once it is closed
+    facts: list[Affine] = field(default_factory=list)  # what is known at the end of the then side
     aside: State | None = None  # the state after the then side (None: it is never left), or at a loop's exit
     counting: Counting | None = None  # of a range
     function: str = ""  # of an inlined function
@@ -92,6 +95,8 @@ class BuilderState:
         self._buffers: list[tree.Buffer] = []
         self._open: list[list[Node]] = [[]]
         self._computed: list[dict[Hashable, Value]] = [{}]  # per open block: pure nodes that ran for certain
+        self._facts: list[list[Affine]] = [[]]  # per open block: sums that are not greater than 0 in it
+        self._most: dict[int, int] = {}  # by the symbol of what a variable holds where paths meet: its bound
         self._definitions: dict[Value, Computed] = {}
         self._affines: dict[Value, Affine] = {}
         self._state: State = {}
@@ -141,9 +146,11 @@ class BuilderState:
     def _open_block(self) -> None:
         self._open.append([])
         self._computed.append({})
+        self._facts.append([])
 
     def _close_block(self) -> Block:
         self._computed.pop()
+        self._facts.pop()
         return tuple(self._open.pop())
 
     @property
@@ -197,6 +204,8 @@ class BuilderState:
         """Sums that an integer never exceeds: itself first, then what minima in it tell."""
         source = self._assigned(value)
         out = [self._affine(value)]
+        if depth < _MAX_MINIMA:
+            out += limits(out[0], self._all_facts(out[0]))
         node = self._definitions.get(source)
         if isinstance(node, tree.Elementwise) and source.kind == I32_KIND and depth < _MAX_MINIMA:
             out += self._limits(node, depth + 1)
@@ -205,11 +214,26 @@ class BuilderState:
             out.append(Affine(extent.bound))
         return list(dict.fromkeys(out))[:_MAX_TERMS]
 
+    def _all_facts(self, sum_: Affine) -> list[Affine]:
+        """What is known here, and of the variables in a sum."""
+        bounds = [(symbol, self._most[symbol]) for symbol, _ in sum_.terms if symbol in self._most]
+        facts = [Affine.symbol(symbol).plus(Affine(-most)) for symbol, most in bounds]
+        return [*facts, *itertools.chain.from_iterable(self._facts)]
+
+    def _learn(self, condition: Value, *, holds: bool) -> None:
+        """From here to the end of the block a condition holds, or does not."""
+        for a, b, by in smaller_pairs(self._definitions, condition, holds=holds):
+            self._facts[-1] += [self._affine(a).plus(limit, -1).plus(Affine(by)) for limit in self._least(b)]
+
+    def _greatest(self, value: Value) -> int | None:
+        """A number that an integer never exceeds, if one is known."""
+        return min((limit.constant for limit in self._least(value) if not limit.terms), default=None)
+
     def _limits(self, node: tree.Elementwise, depth: int) -> list[Affine]:
         """Sums that the result of arithmetic never exceeds, from those of its operands."""
-        if node.name not in ("min", "max", "add", "sub", "mul"):
+        if node.name not in ("min", "max", "add", "sub", "mul", "select"):
             return []
-        first, second = node.operands
+        first, second = node.operands[-2:]
         if node.name == "min":
             return self._least(first, depth) + self._least(second, depth)
         if node.name == "mul":
@@ -272,8 +296,8 @@ class BuilderState:
             )
         return Holding(next(self._versions), kind)
 
-    def _merge(self, states: Iterable[State]) -> State:
-        """What holds where several paths meet."""
+    def _merge(self, states: Iterable[State], facts: Sequence[list[Affine]] = ()) -> State:
+        """What holds where several paths meet; `facts`: what each of them knows besides."""
         first, *others = states
         if not others:
             return dict(first)
@@ -282,10 +306,32 @@ class BuilderState:
             if all(variable in other for other in others):
                 same = all(other[variable].version == holding.version for other in others)
                 out[variable] = holding if same else self._forget(variable)
+                if not same and variable.kind == I32_KIND:
+                    ways = [state[variable] for state in (first, *others)]
+                    bounds = [self._bound_of(*way) for way in zip_longest(ways, facts)]
+                    self._keep_bound(out[variable], bounds)
         return out
 
-    def _join(self, frame: Frame, states: list[State]) -> None:
+    def _bound_of(self, holding: Holding, facts: list[Affine] | None) -> int | None:
+        """What an integer variable holds at most at the end of a path, if that is known."""
+        if holding.value is None:
+            known = Affine.symbol(-1 - holding.version)
+            found = limits(known, [*self._all_facts(known), *(facts or ())])
+            return min((limit.constant for limit in found if not limit.terms), default=None)
+        self._facts.append(facts or [])
+        try:
+            return self._greatest(holding.value)
+        finally:
+            self._facts.pop()
+
+    def _keep_bound(self, holding: Holding, bounds: Iterable[int | None]) -> None:
+        known = list(bounds)
+        found = [bound for bound in known if bound is not None]
+        if len(found) == len(known):
+            self._most[-1 - holding.version] = max(found)
+
+    def _join(self, frame: Frame, states: list[State], facts: Sequence[list[Affine]] = ()) -> None:
         """Go on after a construct that is left in these states; none: what follows can't run."""
         self._dead = not states or frame.dead_before
         if states:
-            self._state = self._merge(states)
+            self._state = self._merge(states, facts)
