@@ -200,15 +200,15 @@ class BuilderState:
                         return self._affine(b).times(factor)
         return Affine.symbol(value.number)
 
-    def _least(self, value: Value, depth: int = 0) -> list[Affine]:
-        """Sums that an integer never exceeds: itself first, then what minima in it tell."""
+    def _least(self, value: Value, depth: int = 0, *, facts: bool = True) -> list[Affine]:
+        """Sums that an integer never exceeds: itself first, then what `facts` and minima in it tell."""
         source = self._assigned(value)
         out = [self._affine(value)]
-        if depth < _MAX_MINIMA:
+        if facts and depth < _MAX_MINIMA:
             out += limits(out[0], self._all_facts(out[0]))
         node = self._definitions.get(source)
         if isinstance(node, tree.Elementwise) and source.kind == I32_KIND and depth < _MAX_MINIMA:
-            out += self._limits(node, depth + 1)
+            out += self._limits(node, depth + 1, facts)
         extent = self._measured(source)
         if isinstance(extent, AtMost) and extent.bound is not None:
             out.append(Affine(extent.bound))
@@ -229,23 +229,23 @@ class BuilderState:
         """A number that an integer never exceeds, if one is known."""
         return min((limit.constant for limit in self._least(value) if not limit.terms), default=None)
 
-    def _limits(self, node: tree.Elementwise, depth: int) -> list[Affine]:
+    def _limits(self, node: tree.Elementwise, depth: int, facts: bool) -> list[Affine]:
         """Sums that the result of arithmetic never exceeds, from those of its operands."""
         if node.name not in ("min", "max", "add", "sub", "mul", "select"):
             return []
         first, second = node.operands[-2:]
         if node.name == "min":
-            return self._least(first, depth) + self._least(second, depth)
+            return self._least(first, depth, facts=facts) + self._least(second, depth, facts=facts)
         if node.name == "mul":
             for a, b in ((first, second), (second, first)):
                 factor = self._constant_int(a)
                 if factor is not None and factor > 0:
-                    return [limit.times(factor) for limit in self._least(b, depth)]
+                    return [limit.times(factor) for limit in self._least(b, depth, facts=facts)]
             return []
-        left = self._least(first, depth)
+        left = self._least(first, depth, facts=facts)
         if node.name == "sub":
             return [limit.plus(self._affine(second), -1) for limit in left]
-        pairs = [(a, b) for a in left for b in self._least(second, depth)]
+        pairs = [(a, b) for a in left for b in self._least(second, depth, facts=facts)]
         if node.name == "add":
             return [a.plus(b) for a, b in pairs]
         return [Affine(max(a.constant, b.constant), a.terms) for a, b in pairs if a.terms == b.terms]
@@ -266,11 +266,14 @@ class BuilderState:
     def _distance(self, start: Value, stop: Value) -> Extent:
         """How many elements lie between two indices."""
         origin = self._affine(start)
-        spans = [limit.plus(origin, -1) for limit in self._least(stop)]
-        if not spans[0].terms:
-            return max(0, spans[0].constant)
-        bounds = [span.constant for span in spans if not span.terms]
-        return AtMost(max(0, min(bounds)) if bounds else None, ("span", spans[0]))
+        for facts in (False, True):  # a bound that is written takes the place of what else is known
+            spans = [limit.plus(origin, -1) for limit in self._least(stop, facts=facts)]
+            if not spans[0].terms:
+                return max(0, spans[0].constant)
+            bounds = [span.constant for span in spans if not span.terms]
+            if bounds:
+                return AtMost(max(0, min(bounds)), ("span", spans[0]))
+        return AtMost(None, ("span", spans[0]))
 
     def _extent_of(self, value: Value) -> Extent:
         """An i32 scalar as an extent: that of another tile where it is one's."""
