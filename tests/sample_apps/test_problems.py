@@ -1,0 +1,150 @@
+"""What each sample program was made to show is in its reports, and gone from the fixed version's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+APPS = ROOT / "sample_apps"
+NAMES = sorted(path.stem for path in APPS.glob("*.py") if path.stem != "first_profile")
+
+# from the first beginning of something on the device to the last end, and what engines did in between
+BUSY = """
+    with work as (select start_ns, end_ns from kernel union all select start_ns, end_ns from memcpy)
+    select (max(end_ns) - min(start_ns))::bigint as span_ns, sum(end_ns - start_ns)::bigint as busy_ns
+    from work
+"""
+
+
+def share(rows: list[dict[str, Any]], name: str) -> float:
+    """The percentage of time of rows whose name begins so."""
+    return sum(row["Time (%)"] for row in rows if row["Name"].startswith(name))
+
+
+def total_ns(rows: list[dict[str, Any]], name: str = "") -> int:
+    return sum(row["Total Time (ns)"] for row in rows if row["Name"].startswith(name))
+
+
+def calls(rows: list[dict[str, Any]], name: str) -> int:
+    return sum(row["Num Calls"] for row in rows if row["Name"] == name)
+
+
+@pytest.mark.parametrize("app", NAMES)
+def test_memory_is_given_back(app: str, recorded: Callable[..., Any]) -> None:
+    held = recorded(app).sql(
+        """select memory_kind, place, count(*) as count, sum(size_bytes)::bigint as size_bytes
+        from memory group by all having sum(size_bytes) <> 0"""
+    )
+    if app != "memory_leak":
+        assert held == []
+        return
+    (leak,) = held
+    path, _, line = leak["place"].rpartition(":")
+    assert Path(path).name == "memory_leak.py"
+    assert "the leak" in (APPS / "memory_leak.py").read_text("utf-8").splitlines()[int(line) - 1]
+    assert (leak["count"], leak["size_bytes"]) == (8, 8 * 4096 * 4)
+
+
+def test_every_program_stands_in_the_list(recorded: Callable[..., Any]) -> None:
+    page = (APPS / "README.md").read_text("utf-8")
+    assert sorted(re.findall(r"^- `(\w+)\.py`", page, re.M)) == sorted([*NAMES, "first_profile"])
+
+
+def test_first_steps(recorded: Callable[..., Any]) -> None:
+    first = recorded("first_steps")
+    assert [row["Range"] for row in first.report("tx_sum")] == ["copy in", "compute", "copy out"]
+    (kernel,) = first.report("gcu_kern_sum")
+    assert kernel["Instances"] == 1
+
+
+def test_streams_overlap(recorded: Callable[..., Any]) -> None:
+    (serial,) = recorded("streams_serial").sql(BUSY)
+    (overlap,) = recorded("streams_overlap").sql(BUSY)
+    assert serial["span_ns"] >= serial["busy_ns"]
+    assert overlap["span_ns"] < 0.6 * overlap["busy_ns"]
+    # what is computed is the same
+    serial, overlap = (
+        total_ns(recorded(app).report("gcu_kern_sum")) for app in ("streams_serial", "streams_overlap")
+    )
+    assert overlap >= serial  # sharing of bandwidth may stretch it
+
+
+def test_streams_do_not_race(recorded: Callable[..., Any]) -> None:
+    for app in ("streams_serial", "streams_overlap"):
+        assert recorded(app).value("select count(*) from stream_race") == 0
+
+
+def test_graphs(recorded: Callable[..., Any]) -> None:
+    launches, replay = recorded("graph_launches"), recorded("graph_replay")
+    assert calls(launches.report("api_sum"), "topsLaunchKernel") == 80
+    again = replay.report("api_sum")
+    assert calls(again, "topsLaunchKernel") == 8  # those captured
+    assert calls(again, "topsGraphLaunch") == 10
+    kernels = [app.report("gcu_kern_sum") for app in (launches, replay)]
+    assert kernels[0] == kernels[1]
+    (graph,) = replay.report("graph_sum")
+    assert graph["Total Time (ns)"] == total_ns(kernels[1])
+    # one by one the host is slower than the device; as a graph it is not
+    query = "select sum(duration_ns)::bigint from tx where name = 'step'"
+    assert launches.value(query) > 2 * total_ns(kernels[0])
+    assert replay.value(query) < total_ns(kernels[1])
+
+
+def test_hot_reshape(recorded: Callable[..., Any]) -> None:
+    slow, fixed = (recorded(app) for app in ("hot_reshape", "hot_reshape_fixed"))
+    rows, again = slow.report("gcu_kern_sum"), fixed.report("gcu_kern_sum")
+    assert rows[0]["Name"].startswith("split_heads")
+    assert share(rows, "split_heads") > 60
+    assert share(again, "split_heads") < 25
+    assert total_ns(again, "split_heads") * 8 < total_ns(rows, "split_heads")
+    assert total_ns(again, "gemm") == total_ns(rows, "gemm")
+
+
+def test_hot_reshape_waits_for_transfers(recorded: Callable[..., Any]) -> None:
+    # ... and that it is the transfers, at the line that moves single rows, is what its lines tell
+    line = recorded("hot_reshape").sql(
+        """select line, sum(value) as cost from kernel_line
+        where kernel = 'split_heads' and counter = 'cost_cycles' group by line order by 2 desc limit 1"""
+    )
+    text = (APPS / "hot_reshape.py").read_text("utf-8").splitlines()
+    assert "tops.load(x[token, head" in text[line[0]["line"] - 1]
+
+
+def test_launch_bound(recorded: Callable[..., Any]) -> None:
+    slow, fixed = recorded("launch_bound"), recorded("launch_bound_fixed")
+    launches = slow.report("api_sum")
+    assert launches[0]["Name"] == "topsLaunchKernel"
+    assert total_ns(launches, "topsLaunchKernel") > 2 * total_ns(slow.report("gcu_kern_sum"))
+    again = fixed.report("api_sum")
+    assert calls(again, "topsLaunchKernel") == 3
+    assert calls(launches, "topsLaunchKernel") == 3 * 12 * 3
+    assert total_ns(fixed.report("gcu_kern_sum")) > 0.5 * total_ns(again, "topsLaunchKernel")
+
+
+def test_gaps(recorded: Callable[..., Any]) -> None:
+    gaps = recorded("gaps").sql(
+        """with work as (select start_ns, end_ns from kernel union all select start_ns, end_ns from memcpy)
+        select start_ns - lag(end_ns) over (order by start_ns) as gap_ns from work"""
+    )
+    long = [row["gap_ns"] for row in gaps if row["gap_ns"] and row["gap_ns"] >= 400_000]
+    assert len(long) == 4  # before each batch but the first
+    rows = {row["Range"]: row for row in recorded("gaps").report("tx_sum")}
+    assert rows["prepare batch"]["Total Time (ns)"] > rows["step"]["Total Time (ns)"]
+
+
+def test_shared_device(recorded: Callable[..., Any]) -> None:
+    shared = recorded("shared_device")
+    rows = shared.sql("select process_id, count(*) as launches from kernel group by 1")
+    assert [row["launches"] for row in rows] == [10, 10]
+    # each names the other as a holder of memory, too
+    assert all(re.search(rf"process {row['process_id']}: [\d,]+ bytes", shared.stdout) for row in rows)
+    assert {row["Range"] for row in shared.report("tx_sum")} == {"first", "second"}
+    # of the memory that one of them is told, the other has a part
+    used = int(re.search(r"simulated: ([\d,]+) of", shared.stdout)[1].replace(",", ""))
+    own = int(re.search(r"this process: ([\d,]+) bytes", shared.stdout)[1].replace(",", ""))
+    assert used == 2 * own
