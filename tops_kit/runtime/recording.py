@@ -103,9 +103,8 @@ class Recording:
         self._hooks = hooks
         self._writer = topstx.row_writer()
         self.wanted = read_wanted(folder)
-        serial = self._writer.backend.process_serial
         now_ns = runtime.clock.now_ns() if runtime.started else None
-        self.base = cuts.open_base(folder, serial, now_ns=now_ns)
+        self.base = cuts.open_base(self._writer.backend, folder, now_ns=now_ns)
         self._begin()
         own = weakref.ref(self)
         os.register_at_fork(after_in_child=lambda: _forked(own))

@@ -4,8 +4,8 @@ Session time follows the raw clock (CLOCK_MONOTONIC), but stands still in a *cut
 its processor what the device would have done, and *jumps* over waits that took no time. In model mode it is
 each process's own, begins at 0 and moves by `advance` alone. See topstx_layout.h for the file.
 
-The locks are POSIX record locks, as only these go with a process that is killed, and as processes with and
-without the C extension share them. They would also go if this process opened and closed the file elsewhere.
+The locks are record locks of the open file: these go with a process that is killed, processes with and
+without the C extension share them, and nobody in this process loses them by closing the file elsewhere.
 """
 
 # `pathlib` is too heavy here: recorded programs import this.
@@ -14,6 +14,7 @@ without the C extension share them. They would also go if this process opened an
 from __future__ import annotations
 
 import _thread
+import errno
 import fcntl
 import mmap
 import os
@@ -25,13 +26,32 @@ from topstx.recorder import layout
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Final
+    from typing import Final, Protocol
+
+    from topstx.recorder.interface import Backend
+
+    class TimeBase(Protocol):
+        """What both back ends have; that of gcu/clock.py, and where records of the session stand."""
+
+        @property
+        def mode(self) -> str: ...
+        @property
+        def offset_ns(self) -> int: ...
+        def now_ns(self) -> int: ...
+        def begin_cut(self) -> None: ...
+        def end_cut(self) -> None: ...
+        def advance(self, ns: int, /) -> None: ...
+        def alone(self) -> bool: ...
+        def close(self) -> None: ...
+        def _after_fork(self) -> None: ...
+
 
 FILE: Final = "cuts"
 MODES: Final = ("virtual", "model")
 
 _AT = layout.CUTS_OFFSET
 _WINDOW_BYTES: Final = layout.CUTS_WINDOW * layout.CUT_BYTES
+_PAUSE_S: Final = 0.0001
 _STUCK_NS: Final = 20_000_000  # nobody takes that long to write a few words, unless stopped or killed
 _pack_entry = Struct(layout.CUT_FORMAT).pack_into
 _unpack_entry = Struct(layout.CUT_FORMAT).unpack_from
@@ -66,17 +86,23 @@ def create(folder: str, mode: str) -> None:
         os.close(descriptor)
 
 
-def open_base(
-    folder: str, process_serial: Callable[[], int], *, now_ns: int | None = None
-) -> SharedTimeBase | None:
-    """The time base of the session in `folder`; None when it has none that this process can use.
+def open_base(backend: Backend, folder: str, *, now_ns: int | None = None) -> TimeBase | None:
+    """The time base of the session in `folder`, in C where `backend` is; None when it has none that this
+    process can use.
 
     With `now_ns` its time goes on from there, for a process that already has a session time of its own.
     """
+    made: TimeBase
     try:
-        return SharedTimeBase(folder, process_serial, now_ns=now_ns)
+        in_c = getattr(backend, "SharedTimeBase", None)
+        if in_c is not None:
+            made = in_c(folder, now_ns)
+        else:
+            made = SharedTimeBase(folder, backend.process_serial, now_ns=now_ns)
     except (OSError, ValueError):
         return None
+    _follow_fork(made)
+    return made
 
 
 class SharedTimeBase:
@@ -106,10 +132,10 @@ class SharedTimeBase:
         self._window: mmap.mmap | None = None
         self._window_at = -1
         self.offset_ns = 0
+        self._traditional = False  # locks of the process, where the system has none of open files
         self._enter()
         if now_ns is not None:
             self.offset_ns = now_ns - self.now_ns()
-        _follow_fork(self)
 
     def _enter(self) -> None:
         """Become one of the processes that use the file; also of a fork child, whose time is its own."""
@@ -120,23 +146,35 @@ class SharedTimeBase:
         self._thread = 0
         self._cpu: tuple[int, int, dict[int, int]] | None = None
         self._pid = os.getpid()
+        words = self._words
         with self._lock:
-            self._acquire()
+            self._alone = False
+            self._lock_byte(fcntl.F_WRLCK, layout.CUTS_LOCK_BYTE)
             try:
-                self._words[_PROCESSES] += 1
+                words[_PROCESSES] += 1
+                # The one that was alone before takes no lock yet: its cut ends first, or it has ended itself.
+                while self._unfinished() and not self._nobody_else():
+                    time.sleep(_PAUSE_S)
+                if self._unfinished():
+                    self._repair()
                 for place in range(layout.CUTS_PIDS):
                     if self._pids[place] in (0, self._pid) or not _exists(self._pids[place]):
                         self._pids[place] = self._pid
                         break
+                self._lock_byte(fcntl.F_RDLCK, layout.CUTS_PRESENCE_BYTE)
             finally:
                 self._release()
-            fcntl.lockf(self._file, fcntl.LOCK_SH, 1, layout.CUTS_PRESENCE_BYTE)
+            self._alone = words[_PROCESSES] == 1
 
     def _after_fork(self) -> None:
         if self._file < 0:
             return
         self.offset_ns = 0 if self._model else self.offset_ns
         try:
+            # The file opened anew: locks of the old one are the parent's.
+            file = os.open(f"/proc/self/fd/{self._file}", os.O_RDWR | os.O_CLOEXEC)
+            os.dup2(file, self._file, inheritable=False)
+            os.close(file)
             self._enter()
         except OSError:
             return  # out of locks: then this process goes unseen by others' `alone`
@@ -181,12 +219,11 @@ class SharedTimeBase:
             return
         if not self._model:
             try:
-                self._acquire()
+                self._begin_change()
             except BaseException:  # a signal handler raised while we waited
                 self._lock.release()
                 raise
             words = self._words
-            words[_SEQUENCE] |= 1
             raw = _raw()
             words[_FROZEN] = words[_OPEN_SESSION] = raw + words[_SHIFT]
             words[_OPEN_PROCESS] = _signed(self._serial())
@@ -209,16 +246,13 @@ class SharedTimeBase:
         hidden = self._hidden()
         words = self._words
         if self._model:
-            with _Held(self):
-                words[_SIMULATOR] += _raw() - self._cut_raw
-                words[_HIDDEN] += hidden
+            self._begin_change()
+            words[_SIMULATOR] += _raw() - self._cut_raw
         else:
             words[_SEQUENCE] |= 1
-            raw = _raw()
-            self._close_cut(raw)
-            words[_HIDDEN] += hidden
-            words[_SEQUENCE] += 1
-            self._release()
+            self._close_cut(_raw())
+        words[_HIDDEN] += hidden
+        self._end_change()
         self._depth = 0
         self._lock.release()
 
@@ -232,45 +266,85 @@ class SharedTimeBase:
                     if self._thread:
                         self._order[0] = 1
                     self._thread = thread
-                with _Held(self):
-                    words[_SEQUENCE] |= 1
-                    raw, at = _raw(), self._session
-                    self._session = at + ns
-                    self._append(raw, raw, at, at + ns, self._serial())
-                    words[_JUMPED] += ns
-                    words[_SEQUENCE] += 1
+                self._begin_change()
+                raw, at = _raw(), self._session
+                self._session = at + ns
+                self._append(raw, raw, at, at + ns, self._serial())
+                words[_JUMPED] += ns
+                self._end_change()
             elif self._depth:
                 words[_SEQUENCE] |= 1
                 words[_FROZEN] += ns
                 words[_JUMPED] += ns
                 words[_SEQUENCE] += 1
             else:
-                with _Held(self):
-                    words[_SEQUENCE] |= 1
-                    raw = _raw()
-                    at = raw + words[_SHIFT]
-                    self._append(raw, raw, at, at + ns, 0)
-                    words[_SHIFT] += ns
-                    words[_JUMPED] += ns
-                    words[_SEQUENCE] += 1
+                self._begin_change()
+                raw = _raw()
+                at = raw + words[_SHIFT]
+                self._append(raw, raw, at, at + ns, 0)
+                words[_SHIFT] += ns
+                words[_JUMPED] += ns
+                self._end_change()
 
     def alone(self) -> bool:
         """Whether no other process uses this base."""
-        if self._words[_PROCESSES] == 1:
-            return True
+        return self._words[_PROCESSES] == 1 or self._nobody_else()
+
+    def _nobody_else(self) -> bool:
+        """The same, asked of the system."""
         asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, layout.CUTS_PRESENCE_BYTE, 1, 0)
-        return bool(_FLOCK.unpack(fcntl.fcntl(self._file, fcntl.F_GETLK, asked))[0] == fcntl.F_UNLCK)
+        told = self._lock_call(fcntl.F_OFD_GETLK, fcntl.F_GETLK, asked)
+        return bool(_FLOCK.unpack(told)[0] == fcntl.F_UNLCK)
+
+    def _lock_byte(self, kind: int, at: int, *, wait: bool = True) -> None:
+        """Take or give back one of the locks of the file's bytes. OSError: another process has it."""
+        asked = _FLOCK.pack(kind, os.SEEK_SET, at, 1, 0)
+        if wait:
+            self._lock_call(fcntl.F_OFD_SETLKW, fcntl.F_SETLKW, asked)
+        else:
+            self._lock_call(fcntl.F_OFD_SETLK, fcntl.F_SETLK, asked)
+
+    def _lock_call(self, of_file: int, of_process: int, asked: bytes) -> bytes:
+        if not self._traditional:
+            try:
+                return fcntl.fcntl(self._file, of_file, asked)
+            except OSError as error:
+                if error.errno != errno.EINVAL:
+                    raise
+            self._traditional = True
+        return fcntl.fcntl(self._file, of_process, asked)
 
     # ---- the file
 
-    def _acquire(self) -> None:
-        """Take the file's lock, and put in order what a killed holder left."""
-        fcntl.lockf(self._file, fcntl.LOCK_EX, 1, layout.CUTS_LOCK_BYTE)
-        if self._words[_SEQUENCE] & 1 or self._words[_OPEN_BEGIN]:
+    def _begin_change(self) -> None:
+        """Begin to change the file: `sequence` is odd then, and no other process changes it.
+
+        As long as no other process ever used the file there is no lock to take: the change is announced
+        before we look whether one has come.
+        """
+        words = self._words
+        if self._alone:
+            words[_SEQUENCE] |= 1
+            if words[_PROCESSES] == 1:
+                return
+            words[_SEQUENCE] += 1
+            self._alone = False
+        self._lock_byte(fcntl.F_WRLCK, layout.CUTS_LOCK_BYTE)
+        if self._unfinished():  # its writer was killed
             self._repair()
+        words[_SEQUENCE] |= 1
+
+    def _end_change(self) -> None:
+        self._words[_SEQUENCE] += 1
+        if not self._alone:
+            self._release()
+
+    def _unfinished(self) -> bool:
+        """Whether somebody is in a cut or in a change, or was killed in one."""
+        return bool(self._words[_SEQUENCE] & 1 or self._words[_OPEN_BEGIN])
 
     def _release(self) -> None:
-        fcntl.lockf(self._file, fcntl.LOCK_UN, 1, layout.CUTS_LOCK_BYTE)
+        self._lock_byte(fcntl.F_UNLCK, layout.CUTS_LOCK_BYTE)
 
     def _repair(self) -> None:
         """A holder was killed: the entries say how far it came; its cut ends now. Under the file's lock."""
@@ -337,15 +411,17 @@ class SharedTimeBase:
 
     def _orphaned(self) -> bool:
         """Whether a cut or a change was left by a killed process; then it is finished now."""
+        if self._alone:
+            return False
         with self._lock:
             if self._depth:
                 return False
             try:
-                fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, layout.CUTS_LOCK_BYTE)
+                self._lock_byte(fcntl.F_WRLCK, layout.CUTS_LOCK_BYTE, wait=False)
             except OSError:
                 return False  # somebody has it
             try:
-                if self._words[_SEQUENCE] & 1 or self._words[_OPEN_BEGIN]:
+                if self._unfinished():
                     self._repair()
             finally:
                 self._release()
@@ -385,22 +461,7 @@ class SharedTimeBase:
         return hidden
 
 
-class _Held:
-    """`with`: the file's lock."""
-
-    __slots__ = ("_base",)
-
-    def __init__(self, base: SharedTimeBase) -> None:
-        self._base = base
-
-    def __enter__(self) -> None:
-        self._base._acquire()
-
-    def __exit__(self, *_: object) -> None:
-        self._base._release()
-
-
-def _follow_fork(base: SharedTimeBase) -> None:
+def _follow_fork(base: TimeBase) -> None:
     from weakref import ref
 
     known = ref(base)

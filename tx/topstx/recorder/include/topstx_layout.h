@@ -179,9 +179,11 @@ enum {                              /* tags in MORE data */
  * clocks run alike (virtual), or session time stands still (model, where the entries of each process are a table of their own that begins at
  * 0). Before the first entry they are equal (model: 0).
  *
- * Who writes holds a POSIX lock (fcntl) on the byte TOPSTX_CUTS_LOCK_BYTE, in virtual mode from the begin of a cut to its end: the kernel
- * releases that of a process that was killed. `sequence` is odd while fields below it change; a reader tries again when it was odd or has
- * changed. Each process that uses the file holds a shared lock on TOPSTX_CUTS_PRESENCE_BYTE.
+ * Who writes holds a record lock (fcntl, of the open file) on the byte TOPSTX_CUTS_LOCK_BYTE, in virtual mode from the begin of a cut to
+ * its end: the kernel releases that of a process that was killed. `sequence` is odd while fields below it change; a reader tries again
+ * when it was odd or has changed. Each process that uses the file holds a shared lock on TOPSTX_CUTS_PRESENCE_BYTE. The first one takes
+ * no lock as long as `processes` is 1: it makes `sequence` odd and then looks at `processes`; who comes adds itself there (under the lock)
+ * and then waits until no change and no cut is open.
  */
 #define TOPSTX_CUTS_MAGIC "TOPSCUT1"
 enum { TOPSTX_CUTS_VIRTUAL = 0, TOPSTX_CUTS_MODEL = 1 };
