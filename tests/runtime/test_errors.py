@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -168,3 +169,23 @@ def test_blocking_launches_fail_where_they_are(tmp_path: Any) -> None:
         TOPS_LAUNCH_BLOCKING="1",
     )
     assert outcome.stdout == "topsErrorAssert\n"
+
+
+def test_an_error_that_nobody_waited_for_is_told_at_the_end(tmp_path: Path) -> None:
+    failing = """
+    x = tops.zeros(64)
+    scale[1](x, tops.zeros(32))
+    """
+    done = run_program(failing, tmp_path)
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(
+        "tops_kit: device 0 failed, and the program ended without waiting for it: topsError"
+    )
+    assert "kernel scale, launched at" in line
+    caught = """
+    try:
+        tops.synchronize()
+    except tops.TopsError:
+        pass
+    """
+    assert run_program(failing + caught, tmp_path).stderr == ""

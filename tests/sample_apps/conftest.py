@@ -23,7 +23,7 @@ REPORTS = "tx_sum,api_sum,gcu_kern_sum,mem_time_sum,graph_sum,tx_gcu_proj_sum"
 
 @pytest.fixture(scope="session", autouse=True)
 def needs_c() -> None:
-    """Skips where the C engine isn't built: launches have no times."""
+    """Skips where the C engine isn't built: the oracle takes minutes for these."""
     if ENGINES.c() is None:
         pytest.skip(f"needs the C engine: {ENGINES.why_not}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -50,6 +51,7 @@ class Context:
         self.peers: set[int] = set()  # devices whose memory kernels of this one may use
         self.error: TopsError | None = None  # for good, until the device is reset
         self.failing: TopsError | None = None  # the same from its call on: nothing runs any more
+        self.raised = False  # a call did raise it
         self.host_errors: list[BaseException] = []  # that host functions raised
         self.captures = 0  # under way on streams that the default stream waits for
         self.trouble = False  # there is any of these
@@ -79,6 +81,7 @@ class Context:
         if self.failing is not None and self.error is None:
             self.timeline.advance(self.clock.now_ns())
         if self.error is not None:
+            self.raised = True
             raise self.error.again()
         if self.host_errors:
             error = self.host_errors.pop(0)
@@ -325,6 +328,16 @@ class Context:
         for piece in list(self.owned.values()):
             self.tell_memory(acts.MEMORY_FREE, piece, 0)
         self.owned.clear()
+        self._tell_unseen()
+
+    def _tell_unseen(self) -> None:
+        """An error that no call raised would be lost: the program did not wait after what failed."""
+        unseen = [] if self.failing is None or self.raised else [self.failing]
+        for error in (*unseen, *self.host_errors):
+            text = f"device {self.device_id} failed, and the program ended without waiting for it: {error}"
+            print(f"tops_kit: {text}", file=sys.stderr)
+        self.raised = True
+        self.host_errors.clear()
 
     def close(self, why: str) -> None:
         """From now on nothing of it can be used."""
