@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from topsprof.reports.model import Column, Type
 
-_NAMES = frozenset({"Name", "Range", "Operation", "Counter", "Kind", "Kernel Name", "TX Range"})
+_NAMES = frozenset({"Name", "Range", "Operation", "Counter", "Kind", "Kernel Name", "TX Range", "Line", "Place"})
 """Titles of what a row is about: never left out."""
 
 _TEXT_FLOOR = 16
@@ -86,6 +86,8 @@ def _main(columns: Sequence[Column]) -> frozenset[int]:
 def _rank(columns: Sequence[Column], index: int) -> int:
     """How soon a column is left out: the greater the sooner, 0 never."""
     column = columns[index]
+    if column.rank is not None:
+        return column.rank
     if index == 0 and column.type is not Type.ID:
         return 0
     for rank, word in ((9, "StdDev"), (8, "Med"), (6, "Min"), (5, "Max")):

@@ -39,7 +39,9 @@ def write_column(sheet: Sheet, out: TextIO, style: Style) -> tuple[str, ...]:
     """Columns with nothing but spaces between them; the titles of columns for which there is no room."""
     layout = _layout(sheet, out, style, spacing=2, edge=1)
     if sheet.heading:
-        out.write(f" ** {styled(f'{sheet.heading}:', 'bold', stream=out)}\n\n")
+        out.write(f" ** {styled(f'{sheet.heading}:', 'bold', stream=out)}\n")
+        _write_basis(sheet, out, style, " ")
+        out.write("\n")
     if layout.too_narrow:
         return _write_records(layout, out, style)
     titles = "  ".join(_aligned(layout.titles, layout))
@@ -55,6 +57,7 @@ def write_table(sheet: Sheet, out: TextIO, style: Style) -> tuple[str, ...]:
     layout = _layout(sheet, out, style, spacing=3, edge=4)
     if sheet.heading:
         out.write(styled(sheet.heading, "bold", stream=out) + "\n")
+        _write_basis(sheet, out, style, "")
     if layout.too_narrow:
         return _write_records(layout, out, style)
     bar = styled("|", "dim", stream=out)
@@ -68,6 +71,13 @@ def write_table(sheet: Sheet, out: TextIO, style: Style) -> tuple[str, ...]:
     if layout.lines:
         out.write(rule)
     return _finish(layout, out, style)
+
+
+def _write_basis(sheet: Sheet, out: TextIO, style: Style, margin: str) -> None:
+    if sheet.basis:
+        text = printable(sheet.basis, getattr(out, "encoding", None))
+        for line in wrap(text, (style.width or len(text) + 2) - 1 - len(margin)):
+            out.write(margin + styled(line, "dim", stream=out) + "\n")
 
 
 def _write_records(layout: _Layout, out: TextIO, style: Style) -> tuple[str, ...]:

@@ -19,6 +19,8 @@ class Sheet:
     rows: Iterable[Row]
     heading: str = ""
     """title line above the table, for people"""
+    basis: str = ""
+    """what the figures rest on: a line below the title, for people"""
     limit: int | None = None
     """rows that people are shown, the first ones"""
     all_with: str = ""

@@ -212,7 +212,7 @@ def record_options(args: argparse.Namespace) -> RecordOptions:
         kernel_include=kernel_regex("--kernel-include-regex", args.kernel_include_regex),
         kernel_exclude=kernel_regex("--kernel-exclude-regex", args.kernel_exclude_regex),
         backtrace=BACKTRACE_FRAMES if args.backtrace else 0,
-        metrics=metric_bits(args.metrics),
+        metrics=metric_bits(_STATS_METRICS if args.stats and args.metrics is None else args.metrics),
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
@@ -25,6 +26,16 @@ if TYPE_CHECKING:
 
 _FEW_WINDOWS = 4
 _BATCH_ROWS = 10_000
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Device:
+    """A simulated device. `slice` is empty for a whole one; `heading` says what its times are modelled on."""
+
+    number: int
+    name: str
+    slice: str
+    heading: str
 
 
 class Data:
@@ -57,6 +68,28 @@ class Data:
         # not Session.tables(): that reads the tables of processes and devices to merge their rows
         counts = {name: sum(segment.rows for segment in self.session.segments(name)) for name in TABLES}
         return {name: rows for name, rows in counts.items() if rows}
+
+    @cached_property
+    def devices(self) -> tuple[Device, ...]:
+        """The simulated devices that the session's programs used, in order of their numbers."""
+        if not self.tables.get("device"):
+            return ()
+        import json
+
+        names = ["device_id", "name", "part", "slice", "properties"]
+        found = self.session.table("device", names)
+        devices: dict[Device, None] = {}
+        for number, name, part, slice_, text in zip(*(c.to_pylist() for c in found.columns), strict=True):
+            if part is None:  # of another tool's trace
+                continue
+            try:
+                properties = json.loads(text or "{}")
+                heading = properties.get("heading", "")
+            except (ValueError, AttributeError):
+                heading = ""
+            device = Device(-1 if number is None else number, name or part, slice_ or "", str(heading))
+            devices[device] = None
+        return tuple(sorted(devices))
 
     def groups(self, table: str, group: tuple[str, ...], value: str) -> Iterator[Group]:
         """Exact statistics of `value` per group of `table`; rows without a value do not count."""

@@ -46,19 +46,30 @@ TIMES = LENGTHS | {Type.POINT}
 @dataclass(frozen=True, slots=True)
 class Column:
     """One column. The title of a time column gets its unit when it is written, e.g. `Total Time` -> `Total
-    Time (ns)`."""
+    Time (ns)`.
+
+    rank  how soon a terminal that is too narrow leaves it out: the greater the sooner, 0 never; None: as its
+          type and title suggest
+    """
 
     title: str
     type: Type
+    rank: int | None = None
 
     def heading(self, time_unit: str = "ns") -> str:
         """The title as users see it."""
         return f"{self.title} ({time_unit})" if self.type in TIMES else self.title
 
 
-def column(title: str, type_: str = "text") -> Column:
+def column(title: str, type_: str = "text", rank: int | None = None) -> Column:
     """Short form for declarations: `column("Avg", "time_mean")`."""
-    return Column(title, Type(type_))
+    return Column(title, Type(type_), rank)
+
+
+MODELLED = frozenset(
+    {"kernel", "memcpy", "memset", "memory", "sync", "graph", "kernel_metric", "kernel_line", "stream_race"}
+)
+"""Tables of what a device did: where that is a simulated one, reports of them say what it is modelled on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +109,8 @@ class Report:
     filtering,
               `{origin}` for the session's start, ns
     variants  argument (`name:argument`) -> the report it selects
+    record    what records the tables it needs, where `topsprof run` by itself does not, e.g. `topsprof run
+              --metrics all`
     """
 
     name: str
@@ -109,11 +122,17 @@ class Report:
     grouping: Grouping | None = None
     compute: Callable[[Data], Iterable[Row]] | None = None
     variants: Mapping[str, Report] = field(default_factory=dict)
+    record: str = ""
 
     def __post_init__(self) -> None:
         given = [bool(self.sql), self.grouping is not None, self.compute is not None]
         if sum(given) != 1:
             raise ValueError(f"report {self.name} needs exactly one of sql, grouping and compute")
+
+    @property
+    def modelled(self) -> bool:
+        """Whether it is about what devices did."""
+        return any(name in MODELLED for needed in self.requires for name in needed.split("|"))
 
     def missing(self, tables: Mapping[str, int]) -> str:
         """What a session with these tables (name -> rows) lacks for this report, e.g. `memcpy or memset`;

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TextIO
 from tops_kit.errors import UserError
 from topsprof import tables, terminal
 from topsprof.opening import ledger_lines
-from topsprof.reports import registry
+from topsprof.reports import _remarks, registry
 from topsprof.reports.data import Data
 from topsprof.textwidth import wrap
 
@@ -65,8 +65,13 @@ def show(
         left_out |= dict.fromkeys(_write(job, data, time_unit, noted, _Rows(limit or None, rest)))
     if left_out and not quiet:
         _tell_left_out(list(left_out))
+    for_people = any(job.path is None and job.format in _FOR_PEOPLE for job in jobs)
+    if for_people and not quiet:
+        _tell(_remarks.cost(session))
+        if not reports:
+            _tell(_remarks.not_recorded(data))
     lines = ledger_lines(session, quiet=quiet)
-    if lines and any(job.path is None and job.format in _FOR_PEOPLE for job in jobs):
+    if lines and for_people:
         terminal.part()
     for line in lines:
         terminal.warn(line)
@@ -78,15 +83,23 @@ def _tell_left_out(titles: Sequence[str]) -> None:
     more = len(titles) - _NAMED_COLUMNS
     if more > 0:
         named += f" and {more} more"
-    print()
-    for line in wrap(f"Not shown in {width} columns: {named} (-f csv has them)", width - 1):
-        print(" " + terminal.styled(line, "dim", stream=sys.stdout))
+    _tell(f"Not shown in {width} columns: {named} (-f csv has them)")
+
+
+def _tell(text: str) -> None:
+    """A line below all tables."""
+    if text:
+        print()
+        for line in wrap(text, (terminal.columns(sys.stdout) or len(text) + 1) - 1):
+            print(" " + terminal.styled(line, "dim", stream=sys.stdout))
 
 
 def _default_reports(data: Data) -> list[tuple[str, Report]]:
+    # reports of what only our own runtime tells have nothing to say of another tool's trace
+    entries = registry.DEFAULT if data.devices else registry.DEFAULT_ANYWHERE
     return [
         registry.find(name)
-        for name, needed in registry.DEFAULT
+        for name, needed in entries
         if any(data.tables.get(table) for table in needed.split("|"))
     ]
 
@@ -183,6 +196,7 @@ def _write(job: _Job, data: Data, time_unit: str | None, noted: str | None, rows
                 sheet = replace(
                     _sheet(report, data, noted, None),
                     heading=f"{report.title} ({key})",
+                    basis=_remarks.basis(data) if report.modelled else "",
                     limit=rows.limit,
                     all_with=rows.all_with or f"-r {key}",
                 )
@@ -203,7 +217,8 @@ def _sheet(report: Report, data: Data, noted: str | None, limit: int | None) -> 
 
 def _note(report: Report, missing: str, noted: str | None) -> None:
     if noted is not None:
-        terminal.note(f"skipping {report.name}: {noted} has no {missing} data")
+        how = f"; {report.record} ... records it" if report.record else ""
+        terminal.note(f"skipping {report.name}: {noted} has no {missing} data{how}")
 
 
 @contextmanager

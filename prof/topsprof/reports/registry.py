@@ -18,16 +18,39 @@ _MACHINERY = frozenset(
 DEFAULT: tuple[tuple[str, str], ...] = (
     ("step_sum", "step"),
     ("tx_sum", "tx"),
+    ("tx_gcu_proj_sum", "tx"),
     ("osrt_sum", "osrt"),
     ("api_sum", "api"),
+    ("sync_sum", "sync"),
     ("gcu_kern_sum", "kernel"),
+    ("kern_counters", "kernel_metric"),
+    ("kern_line", "kernel_line"),
+    ("graph_exec_sum", "graph"),
     ("mem_time_sum", "memcpy|memset"),
     ("mem_size_sum", "memcpy|memset"),
+    ("mem_alloc", "memory"),
+    ("stream_race", "stream_race"),
     ("op_sum", "op"),
     ("py_call_sum", "python"),
     ("py_sum", "sample"),
 )
-"""What is shown when no report is asked for: name, and the tables of which one must have rows."""
+"""What is shown of a session with a device of ours when no report is asked for: name, and the tables of which
+one must have rows."""
+
+_OWN = frozenset(
+    {
+        "tx_gcu_proj_sum",
+        "sync_sum",
+        "kern_counters",
+        "kern_line",
+        "graph_exec_sum",
+        "mem_alloc",
+        "stream_race",
+    }
+)
+
+DEFAULT_ANYWHERE = tuple(entry for entry in DEFAULT if entry[0] not in _OWN)
+"""The same for sessions without one: what most traces have, and what comes from kept summaries."""
 
 
 def names() -> list[str]:
