@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 from topsprof.reports.model import Column, Type
 
-_NAMES = frozenset({"Name", "Range", "Operation", "Counter", "Kind", "Kernel Name", "TX Range", "Line", "Place"})
+_NAMES = frozenset(
+    {"Name", "Range", "Operation", "Counter", "Kind", "Kernel Name", "TX Range", "Place", "Source"}
+)
 """Titles of what a row is about: never left out."""
 
 _TEXT_FLOOR = 16

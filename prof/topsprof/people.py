@@ -11,11 +11,14 @@ from topsprof.fitting import Fit, fit
 from topsprof.reports.model import LENGTHS, Cell, Column, Row, Type
 from topsprof.sheet import Sheet, Style
 from topsprof.terminal import styled
-from topsprof.textwidth import chunks, display_width, printable, truncate, wrap
+from topsprof.textwidth import chunks, display_width, printable, truncate, truncate_start, wrap
 
 _RIGHT = frozenset({*LENGTHS, Type.POINT, Type.PERCENT, Type.COUNT, Type.NUMBER, Type.FLOAT, Type.ID})
 _READABLE_BELOW = 140
 """A terminal narrower than this has readable times in all tables: no two of an output differ in it."""
+
+_PATHS = frozenset({"Place", "File"})
+"""Titles of columns whose texts are cut at the beginning."""
 
 _NAME_FLOORS = (16, 36)
 _WIDE_NAME_FLOOR = 40
@@ -184,7 +187,10 @@ def _cut(layout: _Layout, arranged: Fit) -> _Layout:
     """The columns that `arranged` shows, cut to the widths it gives them."""
     shown = arranged.shown
     lines = [
-        [truncate(line[index], width) for index, width in zip(shown, arranged.widths, strict=True)]
+        [
+            (truncate_start if layout.columns[index].title in _PATHS else truncate)(line[index], width)
+            for index, width in zip(shown, arranged.widths, strict=True)
+        ]
         for line in layout.lines
     ]
     left_out = [layout.columns[index].title for index in range(len(layout.columns)) if index not in shown]

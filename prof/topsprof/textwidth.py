@@ -26,6 +26,15 @@ def truncate(text: str, width: int) -> str:
     return _fitting(text, max(width - len(_ELLIPSIS), 0)) + _ELLIPSIS[: max(width, 0)]
 
 
+def truncate_start(text: str, width: int) -> str:
+    """The same, cut at its beginning: of a path with a line number the end tells most."""
+    if display_width(text) <= width:
+        return text
+    if width <= len(_ELLIPSIS):
+        return _ELLIPSIS[: max(width, 0)]
+    return _ELLIPSIS + _fitting(text[::-1], width - len(_ELLIPSIS))[::-1]
+
+
 def _fitting(text: str, width: int) -> str:
     """The longest beginning of the text that takes no more than `width` cells."""
     if text.isascii():

@@ -34,6 +34,9 @@ _EPILOG: Final = (
     "  topsprof run --stats -- python train.py --epochs 3\n"
     "  topsprof run -o mine -c topstx -p step -m my.module"
 )
+_STATS_METRICS: Final = "roofline,stalls,per-line"
+"""What --stats asks of --metrics where nothing else is asked: what its tables of kernels and lines show."""
+
 _LATER: Final = {
     "--sample": "sampling",
     "--export-visual-profiler": "this export",
@@ -96,7 +99,10 @@ def _add_recording(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--kernel-exclude-regex", metavar="REGEX", help="not kernels whose name has this")
     _add_switch(group, "--backtrace", help_text="record the call stack of each runtime call")
     group.add_argument(
-        "--metrics", metavar="SETS", help=f"record counters of each launch: {', '.join(METRICS)}, or all"
+        "--metrics",
+        metavar="SETS",
+        help=f"record counters of each launch: {', '.join(METRICS)}, or all (default: none; with --stats "
+        f"{_STATS_METRICS})",
     )
     group.add_argument(
         "--topstx-domain-include", "--nvtx-domain-include", metavar="NAMES", help="only these domains"

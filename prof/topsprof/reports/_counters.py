@@ -72,7 +72,8 @@ BY_KERNEL = f"""
             GROUP BY ALL ORDER BY cause
         ) WHERE cycles > 0 GROUP BY name
     )
-    SELECT coalesce(100 * ns / nullif(sum(ns) OVER (), 0), 0), exact_ns, launches, round(kernels.cycles)::BIGINT,
+    SELECT coalesce(100 * ns / nullif(sum(ns) OVER (), 0), 0), exact_ns, launches,
+           round(kernels.cycles)::BIGINT,
            CASE WHEN kind IS NULL THEN NULL WHEN launching_ns > launched_ns AND 2 * launched_ns > exact_ns
                 THEN 'launch' WHEN kind = 'overhead' THEN 'launch' ELSE kind END,
            CASE WHEN kind IS NOT NULL AND launching_ns > launched_ns AND 2 * launched_ns > exact_ns

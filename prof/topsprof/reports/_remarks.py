@@ -1,4 +1,4 @@
-"""What stands beside tables for people: what the figures rest on, what recording cost, what was not recorded."""
+"""What stands beside tables for people: what figures rest on, what recording cost, what was not recorded."""
 
 from __future__ import annotations
 
@@ -16,12 +16,8 @@ _OF_THE_PROGRAM = "compile"
 
 def basis(data: Data) -> str:
     """The line above each table of a device: what its times are modelled on; empty: it is no model."""
-    headings = dict.fromkeys(device.heading for device in data.devices if device.heading)
-    slices = dict.fromkeys(device.name for device in data.devices if device.slice)
-    parts = [*headings]
-    if slices:
-        parts.append(f"virtual function{'s' if len(slices) > 1 else ''}: {', '.join(slices)}")
-    return "; ".join(parts)
+    # the heading of a virtual function's figures names it
+    return "; ".join(dict.fromkeys(device.heading for device in data.devices if device.heading))
 
 
 def cost(session: Session) -> str:
@@ -32,7 +28,8 @@ def cost(session: Session) -> str:
     total = sum(ns for ns, _ in costs)
     if total:
         most = max(costs)[1]
-        return f"Profiling cost the program {readable_time(total).strip()}, most of it by: {most} (-r overhead_sum)"
+        time = readable_time(total).strip()
+        return f"Profiling cost the program {time}, most of it by: {most} (-r overhead_sum)"
     return "Profiling cost the program no time that was measured" if data.devices else ""
 
 
@@ -43,6 +40,6 @@ def not_recorded(data: Data) -> str:
     if data.tables.get("kernel_metric") and data.tables.get("kernel_line"):
         return ""
     return (
-        "What bounds each kernel, and which source lines cost: recorded with topsprof run --metrics all, shown "
-        "by kern_counters and kern_line"
+        "What bounds each kernel, and which source lines cost: recorded with topsprof run --metrics all, "
+        "shown by kern_counters and kern_line"
     )

@@ -3,7 +3,6 @@ else in the same line."""
 
 from __future__ import annotations
 
-import os
 import stat
 from pathlib import Path
 
@@ -27,14 +26,15 @@ class Sources:
         return lines[number - 1].strip() if number <= len(lines) else None
 
     def _read(self, file: str) -> list[str]:
-        if not os.path.isabs(file):  # relative to a folder that is not ours
+        path = Path(file)
+        if not path.is_absolute():  # relative to a folder that is not ours
             return []
         try:
-            found = os.stat(file)
+            found = path.stat()
             if not stat.S_ISREG(found.st_mode) or found.st_size > _MOST_BYTES:
                 return []
             if found.st_mtime_ns > self._created_ns:
                 return []
-            return Path(file).read_text("utf-8", "replace").splitlines()
+            return path.read_text("utf-8", "replace").splitlines()
         except (OSError, ValueError):
             return []

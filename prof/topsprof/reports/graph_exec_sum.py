@@ -8,8 +8,8 @@ from topsprof.reports.model import Report, column
 REPORT = Report(
     "graph_exec_sum",
     "GCU Graph Launch & Exec Summary",
-    "Launches of whole graphs by process, device and graph. Total Time is that on the device; Call is what the "
-    "launching call took the host. ... / Node: divided by the nodes that ran.",
+    "Launches of whole graphs by process, device and graph. Total Time is that on the device; Call is what "
+    "the launching call took the host. ... / Node: divided by the nodes that ran.",
     requires=("graph",),
     columns=(
         column("PID", "id"),

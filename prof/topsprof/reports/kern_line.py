@@ -49,8 +49,8 @@ def _rows(data: Data) -> Iterator[Row]:
 REPORT = Report(
     "kern_line",
     "Kernel Source Lines",
-    "Source lines of kernels, the costliest first, over all launches and SIPs. Cost are the cycles that passed "
-    "because of a line: issuing its instructions, and all waiting for what it started, wherever that was. "
+    "Source lines of kernels, the costliest first, over all launches and SIPs. Cost are the cycles that "
+    "passed because of a line: issuing its instructions, and all waiting for what it started, wherever that was. "
     "Cycles are those that passed at the line: issuing, and its own waiting (Wait ..., by cause). Bytes are "
     "those that its transfers moved, in MB (10^6 bytes). Source is shown where the file is older than the "
     "session.",
@@ -69,7 +69,7 @@ REPORT = Report(
         column("Bytes (MB)", "number", 4),
         column("Kernel", rank=1),
         column("Line", rank=0),
-        column("Source", rank=2),
+        column("Source"),
         column("File", rank=9),
     ),
     compute=_rows,

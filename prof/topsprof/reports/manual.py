@@ -40,14 +40,23 @@ def _list(found: list[Report], width: int) -> str:
 
 
 def _block(report: Report, width: int, out: TextIO) -> str:
-    title = terminal.styled(report.name, "bold", stream=out) + f" - {report.title}"
-    description = terminal.hanging(report.description, width, 2)
-    columns = "\n".join(f"    {column.heading()}" for column in report.columns)
-    text = f"{title}\n\n  {description}\n\n  Columns:\n{columns}"
+    text = _described(report.name, report, width, out)
+    if report.record:
+        text += f"\n\n  Recorded with {report.record}"
+    for argument, variant in sorted(report.variants.items()):
+        if variant.columns != report.columns:
+            text += "\n\n" + _described(f"{report.name}:{argument}", variant, width, out)
     aliases = [alias for alias, target in ALIASES.items() if target == report.name]
     if aliases:
         text += "\n\n  " + terminal.hanging(f"Also called: {', '.join(aliases)}", width, 2)
     return text
+
+
+def _described(name: str, report: Report, width: int, out: TextIO) -> str:
+    title = terminal.styled(name, "bold", stream=out) + f" - {report.title}"
+    description = terminal.hanging(report.description, width, 2)
+    columns = "\n".join(f"    {column.heading()}" for column in report.columns)
+    return f"{title}\n\n  {description}\n\n  Columns:\n{columns}"
 
 
 def _name(report: Report) -> str:

@@ -53,8 +53,8 @@ _FIGURE_COLUMNS = (
 _OWNER_COLUMNS = (column("Memory", rank=6), column("Device", "id"), column("PID", "id"))
 _ORDER = "sum(kept_bytes) DESC, sum(peak_part_bytes) DESC, sum(size_bytes) DESC"
 _WORDS = (
-    "Kept is what was not freed by the end of the recording: of a program that ended, a leak. At Peak is what "
-    "of it was there when most memory of its kind was in use. MB are 10^6 bytes."
+    "Kept is what was not freed by the end of the recording: of a program that ended, a leak. At Peak is "
+    "what of it was there when most memory of its kind was in use. MB are 10^6 bytes."
 )
 
 
@@ -100,7 +100,8 @@ _PEAK = Report(
         SELECT peak_bytes / 1e6, peak_ns - {{origin}}, allocations, last_bytes / 1e6, peaks.kind,
                peaks.device_id, peaks.process_id, bytes / 1e6, place
         FROM peaks LEFT JOIN holders ON peaks.kind IS NOT DISTINCT FROM holders.kind
-             AND peaks.device_id IS NOT DISTINCT FROM holders.device_id AND peaks.process_id = holders.process_id
+             AND peaks.device_id IS NOT DISTINCT FROM holders.device_id
+             AND peaks.process_id = holders.process_id
         ORDER BY peak_bytes DESC, peaks.process_id, peaks.device_id, peaks.kind
     """,
 )
@@ -133,8 +134,8 @@ _LEAKS = Report(
 _TIMELINE = Report(
     "mem_alloc",
     "Memory Timeline",
-    "Each allocation and release, with what is in use after it by its process on the device (pinned memory: of "
-    "the host). MB are 10^6 bytes.",
+    "Each allocation and release, with what is in use after it by its process on the device (pinned memory: "
+    "of the host). MB are 10^6 bytes.",
     requires=("memory",),
     columns=(
         column("Start", "point", 0),
@@ -153,7 +154,9 @@ _TIMELINE = Report(
     """,
 )
 
-_BY_PLACE = _by("Memory Allocations", "Allocations by the line that asked for them.", "place", column("Place"))
+_BY_PLACE = _by(
+    "Memory Allocations", "Allocations by the line that asked for them.", "place", column("Place")
+)
 REPORT = replace(
     _BY_PLACE,
     description=f"{_BY_PLACE.description} Arguments: range (by TX range), size, peak, leaks, timeline.",
@@ -165,7 +168,10 @@ REPORT = replace(
             column("TX Range"),
         ),
         "size": _by(
-            "Memory Allocations by Size", "Allocations by size.", "size_bytes", column("Size (bytes)", "count", 0)
+            "Memory Allocations by Size",
+            "Allocations by size.",
+            "size_bytes",
+            column("Size (bytes)", "count", 0),
         ),
         "peak": _PEAK,
         "leaks": _LEAKS,
