@@ -50,8 +50,9 @@ REPORT = Report(
     "kern_line",
     "Kernel Source Lines",
     "Source lines of kernels, the costliest first, over all launches and SIPs. Cost are the cycles that "
-    "passed because of a line: issuing its instructions, and all waiting for what it started, wherever that was. "
-    "Cycles are those that passed at the line: issuing, and its own waiting (Wait ..., by cause). Bytes are "
+    "passed because of a line: issuing its instructions, and all waiting for what it started, wherever "
+    "that was. Cycles are those that passed at the line: issuing, and its own waiting (Wait ..., by "
+    "cause). Bytes are "
     "those that its transfers moved, in MB (10^6 bytes). Source is shown where the file is older than the "
     "session.",
     requires=("kernel", "kernel_line"),
