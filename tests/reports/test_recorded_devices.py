@@ -76,7 +76,7 @@ def record(folder: Path, code: str, *arguments: str) -> tuple[Session, str]:
     """Record HEAD and `code` under model time: the session, and what the program printed."""
     (folder / "program.py").write_text(HEAD + textwrap.dedent(code))
     keep = {k: v for k, v in os.environ.items() if not k.startswith(("TOPSTX_", "TOPS_"))}
-    paths = os.pathsep.join(str(ROOT / part) for part in ("", "tx", "prof"))
+    paths = os.pathsep.join(str(ROOT / part) for part in ("", "tx", "prof", "pti"))
     state = folder / "state"
     state.mkdir()
     done = subprocess.run(
@@ -113,6 +113,35 @@ def test_kernel_times_are_those_of_the_launches_everywhere(worked, report_json: 
     assert total == sum(expected.values())
 
 
+def test_tools_on_topspti_see_the_same_sums(tmp_path: Path, report_json: Rows) -> None:
+    session, out = record(
+        tmp_path,
+        """
+        import atexit, topspti
+        from topspti import ActivityKind, KernelRecord, MemcpyRecord
+        kinds = {KernelRecord: "kernel", MemcpyRecord: "memcpy"}
+        sums = dict.fromkeys(kinds.values(), 0)
+        def complete(buffer, valid, dropped):
+            assert not dropped
+            for record in topspti.records(buffer, valid):
+                sums[kinds[type(record)]] += record.duration_ns
+        tops.synchronize()
+        client = topspti.activity_register_callbacks(lambda: bytearray(1 << 16), complete)
+        client.enable(ActivityKind.KERNEL)
+        client.enable(ActivityKind.MEMCPY)
+        for threads in (1, 2, 3):
+            double[threads](x, y, n)
+        y.numpy()
+        topspti.activity_unregister(client)
+        print(json.dumps(sums))
+        """,
+    )
+    sums = json.loads(out)
+    assert sums["kernel"] == sum(row["Total Time (ns)"] for row in report_json(session, "gcu_kern_sum")) > 0
+    copies = {row["Operation"]: row["Total Time (ns)"] for row in report_json(session, "mem_time_sum")}
+    assert sums["memcpy"] == copies["[memcpy Device-to-Host]"]
+
+
 def test_launches_are_call_queue_and_kernel(worked, report_json: Rows) -> None:
     session, told = worked
     rows = {row["Kernel Name"].partition("(")[0]: row for row in report_json(session, "kern_exec_sum")}
@@ -144,8 +173,10 @@ def test_counters_are_those_of_the_launches(worked, report_json: Rows) -> None:
         assert lifetime == sum(one["cycles"] * one["sips_used"] for one in launches)
         assert row["SIPs"] == pytest.approx(sum(one["ns"] * one["sips_used"] for one in launches) / ns)
         assert row["SIPs (%)"] == pytest.approx(100 * row["SIPs"] / 24) and row["Contention (%)"] == 0
-        by_calls = ns < 3 * 10_500  # what a launching call takes under model time
-        bound = ("launch", "launch calls") if by_calls else ("latency", "transfers")
+        kernels = [one for one in session.table("kernel").to_pylist() if one["name"] == row["Name"]]
+        # 10.5 us of host time a call, where the device waited for it
+        waited_for = sum(one["start_ns"] == one["submit_ns"] for one in kernels)
+        bound = ("launch", "launch calls") if waited_for * 10_500 > ns else ("latency", "transfers")
         assert (row["Bound"], row["Bound By"], row["Top Stall"]) == (*bound, "transfers")
 
 

@@ -10,13 +10,13 @@ REPORT = with_base(
     Report(
         "kern_counters",
         "Kernel Counters",
-        "Kernels by time, with the counters of their launches. Bound: launch (its calls took longer than the "
-        "kernel, outside of graphs; or beginning and ending took most of it), memory, compute, or latency "
-        "(no resource was busy: what it waited for, Bound By, took its time). Op are operations of all "
-        "types, a multiply-accumulate is two; Peak is that of the unit and type in which most was done; "
-        "Roof is what the part could reach at the kernel's Op/B, operations a byte of L3. "
-        "Stall is the share of the "
-        "time of the SIPs in use. Contention: how much of the time came from sharing with others.",
+        "Kernels by time, with the counters of their launches. Bound: launch (the device had nothing to do "
+        "and the calls took longer than the kernel, outside of graphs; or beginning and ending took most of "
+        "it), memory, compute, or latency (no resource was busy: what it waited for, Bound By, took its "
+        "time). Op are operations of all types, a multiply-accumulate is two; Peak is that of the unit and "
+        "type in which most was done; Roof is what the part could reach at the kernel's Op/B, operations a "
+        "byte of L3. Stall is the share of the time of the SIPs in use. Contention: how much of the time "
+        "came from sharing with others.",
         requires=("kernel", "kernel_metric"),
         columns=(
             column("Time (%)", "percent"),
