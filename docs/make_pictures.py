@@ -98,12 +98,13 @@ def render(title: str, text: str) -> str:
 def main() -> int:
     pictures = DOCS / "pictures"
     pictures.mkdir(exist_ok=True)
-    program = [sys.executable, str(ROOT / "sample_apps" / "first_profile.py")]
+    program = [sys.executable, str(ROOT / "sample_apps" / "transformer_block.py")]
+    topsprof = [sys.executable, "-m", "topsprof"]
+    tables = ["-r", "tx_sum,gcu_kern_sum,kern_line", "--rows", "8"]
     with tempfile.TemporaryDirectory() as folder:
-        output = in_a_terminal(
-            [sys.executable, "-m", "topsprof", "run", "--stats", "-o", "first", "--", *program], folder
-        )
-    command = "topsprof run --stats -o first -- python sample_apps/first_profile.py"
+        in_a_terminal([*topsprof, "run", "--metrics", "per-line", "-o", "first", "--", *program], folder)
+        output = in_a_terminal([*topsprof, "stats", "first.topsprof", *tables], folder)
+    command = " ".join(["topsprof", "stats", "first.topsprof", *tables])
     (pictures / "first_profile.svg").write_text(render(command, output), encoding="utf-8")
     return 0
 

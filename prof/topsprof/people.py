@@ -17,7 +17,7 @@ _RIGHT = frozenset({*LENGTHS, Type.POINT, Type.PERCENT, Type.COUNT, Type.NUMBER,
 _READABLE_BELOW = 140
 """A terminal narrower than this has readable times in all tables: no two of an output differ in it."""
 
-_PATHS = frozenset({"Place", "File"})
+_PATHS = frozenset({"Place", "File", "Line"})
 """Titles of columns whose texts are cut at the beginning."""
 
 _NAME_FLOORS = (16, 36)

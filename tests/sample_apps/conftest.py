@@ -18,7 +18,7 @@ from tops_kit.engine.launch import ENGINES
 
 ROOT = Path(__file__).resolve().parents[2]
 APPS = ROOT / "sample_apps"
-REPORTS = "tx_sum,api_sum,gcu_kern_sum,mem_time_sum,graph_sum,tx_gcu_proj_sum"
+REPORTS = "tx_sum,api_sum,gcu_kern_sum,kern_line,mem_alloc,mem_time_sum,graph_sum,tx_gcu_proj_sum"
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -57,8 +57,16 @@ def test_ranges_of_layers(recorded: Callable[..., Any]) -> None:
     assert sum(row["busy_ns"] for row in layers) <= projected["forward"]
 
 
+def test_lines_of_the_hot_kernel_come_first(recorded: Callable[..., Any]) -> None:
+    session = recorded("transformer_block")
+    kernel, line = session.report("gcu_kern_sum")[0], session.report("kern_line")[0]
+    assert kernel["Name"].startswith("gemm_double_buffered(")
+    assert line["Kernel"] == "gemm_double_buffered"
+    assert "tops.pipeline(" in line["Source"]
+
+
 def test_it_is_the_same_in_every_run(recorded: Callable[..., Any]) -> None:
     first = recorded("transformer_block")
     again = recorded("transformer_again", APPS / "transformer_block.py")
-    for report in ("gcu_kern_sum", "api_sum", "tx_sum", "mem_time_sum"):
+    for report in ("gcu_kern_sum", "kern_line", "api_sum", "tx_sum", "mem_time_sum"):
         assert first.report(report) == again.report(report), report
