@@ -53,6 +53,9 @@ class TimeBase(Protocol):
 class LocalTimeBase:
     """A time base of one process. `raw` is the clock beneath it, in ns."""
 
+    # runtime/_quick.c reads and writes these, too
+    __slots__ = ("_depth", "_frozen", "_lock", "_model", "_raw", "_shift", "mode")
+
     def __init__(self, mode: str = "virtual", *, raw: Callable[[], int] = time.monotonic_ns) -> None:
         if mode not in MODES:
             raise ValueError(f"mode {mode!r}: has to be {' or '.join(MODES)}")

@@ -14,6 +14,7 @@ from tops_kit.runtime.errors import LaunchError
 from tops_kit.runtime.launching import launch_kernel
 from tops_kit.runtime.plan import Plan
 from tops_kit.runtime.process import RUNTIME
+from tops_kit.runtime.quick_launches import Caller, caller_type, described
 from tops_kit.runtime.result import Launch
 from tops_kit.runtime.settings import Settings
 
@@ -27,10 +28,26 @@ _MOST_KEPT = 256  # plans of a launcher; a constexpr that changes at every launc
 _PLAIN = frozenset((int, float, bool, str, type(None), DType))
 
 
-class Launcher:
+if TYPE_CHECKING:
+    _Caller = Caller
+else:
+    _Caller = caller_type()  # in C where that is built
+
+
+class Launcher(_Caller):
     """A kernel with its threads; called with the arguments it launches."""
 
-    __slots__ = ("_by_program", "_constexprs", "_count", "_plans", "block", "definition", "grid", "settings")
+    __slots__ = (
+        "_by_program",
+        "_constexprs",
+        "_count",
+        "_learned",
+        "_plans",
+        "block",
+        "definition",
+        "grid",
+        "settings",
+    )
 
     def __init__(
         self, definition: Definition, settings: Settings, grid: tuple[int, ...], block: tuple[int, ...]
@@ -41,10 +58,12 @@ class Launcher:
         self.block = block
         self._plans: dict[tuple[Any, ...], Plan] = {}  # by part, types, values of constexprs
         self._by_program: dict[Program, Plan] = {}
+        self._learned: tuple[Any, ...] = ()  # what the quick way was told of last
         self._count = -1  # of arguments; not known before the source was read
         self._constexprs: tuple[int, ...] = ()
+        self._choose(settings.stream, settings.part)
 
-    def __call__(self, /, *args: Any, **keywords: Any) -> Launch:
+    def _slow(self, /, *args: Any, **keywords: Any) -> Launch:
         """Launch. On the host's arrays it waits for the end, on arrays of a device it is queued.
 
         Raises LaunchError (arguments), KernelError (it can't be compiled), TopsError (the device),
@@ -53,6 +72,11 @@ class Launcher:
         try:
             stream = self.settings.stream or RUNTIME.local.stream
             plan, values, on_device = self.plan_for(args, keywords, stream)
+            if on_device and not keywords and values is args and self._learned != (plan, *map(type, args)):
+                self._learned = (plan, *map(type, args))
+                about = described(plan, args, self._constexprs)
+                if about is not None:
+                    self._learn(about, args)
             return launch_kernel(plan, values, stream, on_device)
         except UserError as error:
             raise error.with_traceback(None) from None  # it says the user's place; ours would hide it
@@ -92,6 +116,7 @@ class Launcher:
             plan = self._plan(args, part)
             if len(self._plans) >= _MOST_KEPT:
                 self._plans.clear()
+                self._forget()
             self._plans[known] = plan
         return plan, args, on_device
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tops_kit.engine.fault import KernelFault
-from tops_kit.gcu.simulation import Operation
+from tops_kit.gcu.simulation import Operation, Timeline, make_room
 from tops_kit.runtime import activity as acts
 from tops_kit.runtime import callers, costs
 from tops_kit.runtime.array import Array
@@ -24,6 +24,8 @@ from tops_kit.runtime.records import Call, CopyTag, KernelTag
 from tops_kit.runtime.result import Launch
 from tops_kit.runtime.stream import Stream, tell_sync
 
+MOST_QUEUED = 1024  # operations of a stream: the host waits for room, as for a real queue
+Ran = tuple[Outcome | None, KernelFault | None]
 _PARAMETERS = ("function", "args", "stream", "grid", "block")
 
 
@@ -70,6 +72,8 @@ def launch_on_device(
         stream.capture.add(stream, KernelNode(plan, values))
         return launch
     launch._context = context
+    if stream.queue.depth >= MOST_QUEUED:
+        make_room(context.timeline, context.clock, stream.queue, MOST_QUEUED)
     operation = submit(
         plan, values, stream, launch, after=(), call=Call() if HOOKS.kinds and HOOKS.wants(acts.ALL) else None
     )
@@ -117,31 +121,60 @@ def submit(
                 on_start=_later(context, plan, values, launch, callers.stack()),
             )  # fmt: skip
         else:
-            outcome, error = _run(context, plan, values)
-            launch._outcome = outcome
-            if outcome is None:
-                assert error is not None
-                launch._error, reached = context.fault(error, callers.stack())
-                operation = Operation(
-                    "kernel", queue, "clusters", plan.untimed_ns, submit_ns=context.clock.now_ns(),
-                    after=after, clusters=plan.clusters, tag=tag, on_done=reached,
-                )  # fmt: skip
-            else:
-                if call is not None:
-                    tag.launch = outcome
-                operation = Operation(
-                    "kernel", queue, "clusters", outcome.duration_ns, submit_ns=context.clock.now_ns(),
-                    demand={"l3": outcome.l3_bytes}, after=after, clusters=plan.clusters, tag=tag,
-                )  # fmt: skip
-        if QUEUE_SUBMIT.idle:
-            timeline.submit(operation)
-        else:
-            QUEUE_SUBMIT.run(timeline.submit, (operation,), {})
+            operation = _operation(launch, stream, after, tag, _run(context, plan, values))
+        _give(timeline, operation)
     launch._operation = operation
     return operation
 
 
-def _run(context: Context, plan: Plan, values: Sequence[Any]) -> tuple[Outcome | None, KernelFault | None]:
+def _operation(launch: Launch, stream: Stream, after: Sequence[Operation], tag: Any, ran: Ran) -> Operation:
+    """The operation of a kernel that was run."""
+    plan, context = launch._plan, stream.context
+    outcome, fault = ran
+    launch._outcome = outcome
+    if outcome is None:
+        assert fault is not None
+        launch._error, reached = context.fault(fault, callers.stack())
+        return Operation(
+            "kernel", stream.queue, "clusters", plan.untimed_ns, submit_ns=context.clock.now_ns(),
+            after=after, clusters=plan.clusters, tag=tag, on_done=reached,
+        )  # fmt: skip
+    if tag is not plan:
+        tag.launch = outcome
+    return Operation(
+        "kernel", stream.queue, "clusters", outcome.duration_ns, submit_ns=context.clock.now_ns(),
+        demand={"l3": outcome.l3_bytes}, after=after, clusters=plan.clusters, tag=tag,
+    )  # fmt: skip
+
+
+def _give(timeline: Timeline, operation: Operation) -> None:
+    if QUEUE_SUBMIT.idle:
+        timeline.submit(operation)
+    else:
+        QUEUE_SUBMIT.run(timeline.submit, (operation,), {})
+
+
+def finish(plan: Plan, values: Sequence[Any], stream: Stream, told: bool, given: Any) -> Launch:
+    """What _quick.c leaves to us, with the timeline's lock: a kernel that printed, or went wrong.
+
+    `given`: what the engine gave, or the exception that it raised.
+    """
+    context = stream.context
+    tag: Any = plan
+    if told:
+        tag = KernelTag(context, stream.id, plan, None, grid_id=next(context.grid_ids), call=Call())
+    launch = Launch(plan, values)
+    launch._context = context
+    try:
+        ran: Ran = plan.ended(given), None
+    except KernelFault as fault:
+        ran = None, fault
+    launch._operation = _operation(launch, stream, (), tag, ran)
+    _give(context.timeline, launch._operation)
+    return launch
+
+
+def _run(context: Context, plan: Plan, values: Sequence[Any]) -> Ran:
     base = context.clock.base
     base.begin_cut()
     try:

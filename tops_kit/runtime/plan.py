@@ -7,7 +7,7 @@ import struct
 import sys
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from tops_kit.engine.c_engine import CEngine, quick_of, result_of
 from tops_kit.engine.fault import KernelFault, interrupted_output
@@ -154,30 +154,46 @@ class Plan:
                             raise OverflowError
                 except (AttributeError, struct.error, OverflowError):
                     arrays, scalars = self._packed(values)
-                raw = self.run_engine(self.launch, arrays, scalars)
-                if raw[0] is not None or raw[1] or raw[2]:
-                    self._show(result_of(self.program, self.options, raw))
-                return Outcome(self, raw)
+                return self.outcome(self.run_engine(self.launch, arrays, scalars))
             settings, options = self.settings, self.options
             result = launch(
                 self.program, self.pack(values), grid=options.grid, block=options.block, spec=self.part,
                 mode=settings.mode, host_threads=settings.host_threads, budget_s=settings.budget_s,
                 pipeline=settings.pipeline, defer=settings.defer, engine=settings.engine,
             )  # fmt: skip
-        except KernelFault as fault:
-            self._print(fault.output)
-            if fault.report is not None and len(fault.report) > 1:
-                self._tell(fault.report)  # more than the fault itself says
-            raise fault.with_traceback(None) from None
-        except UserError:
-            raise
-        except ValueError as reason:
-            raise LaunchError(f"{self.name}: {reason}") from None
-        except BaseException as interrupt:
-            self._print(interrupted_output(self.program, interrupt))
-            raise
+        except BaseException as error:
+            self._failed(error)
         self._show(result)
         return Outcome(self, None, result)
+
+    def outcome(self, raw: tuple[Any, ...]) -> Outcome:
+        """What the C engine gave; shows what was printed. Raises KernelFault."""
+        if raw[0] is not None or raw[1] or raw[2]:
+            self._show(result_of(self.program, self.options, raw))
+        return Outcome(self, raw)
+
+    def ended(self, given: tuple[Any, ...] | BaseException) -> Outcome:
+        """A run that C made (_quick.c): what the engine gave, or what it raised; as `run`."""
+        try:
+            if isinstance(given, BaseException):
+                raise given
+            return self.outcome(given)
+        except BaseException as reason:
+            self._failed(reason)
+
+    def _failed(self, error: BaseException) -> NoReturn:
+        """Shows what was printed before, and raises what the caller of `run` is to get."""
+        if isinstance(error, KernelFault):
+            self._print(error.output)
+            if error.report is not None and len(error.report) > 1:
+                self._tell(error.report)  # more than the fault itself says
+            raise error.with_traceback(None) from None
+        if isinstance(error, UserError):
+            raise error
+        if isinstance(error, ValueError):
+            raise LaunchError(f"{self.name}: {error}") from None
+        self._print(interrupted_output(self.program, error))
+        raise error
 
     def _packed(self, values: Sequence[Any]) -> tuple[bytes, bytes]:
         """The general way: numbers out of range are told, infinite ones are taken."""

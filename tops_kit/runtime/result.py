@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,8 +32,13 @@ class Launch:
     what waits for a host function has it only then, and asking waits.
     """
 
+    __slots__ = (
+        "__weakref__", "_arrays", "_context", "_error", "_operation", "_outcome", "_plan", "_values"
+    )  # fmt: skip
+
     def __init__(self, plan: Plan, values: Sequence[Any]) -> None:
         self._plan = plan
+        self._arrays: dict[str, Any] | None = None
         self._values = values
         self._outcome: Outcome | None = None
         self._operation: Operation | None = None
@@ -51,11 +55,13 @@ class Launch:
         """What it ran on."""
         return self._plan.part
 
-    @cached_property
+    @property
     def arrays(self) -> Mapping[str, Any]:
         """The arrays that it was given, by parameter."""
-        plan = self._plan
-        return {plan.names[position]: self._values[position] for position in sorted(plan.arrays)}
+        if self._arrays is None:
+            plan = self._plan
+            self._arrays = {plan.names[position]: self._values[position] for position in sorted(plan.arrays)}
+        return self._arrays
 
     @property
     def result(self) -> LaunchResult:

@@ -61,6 +61,11 @@ class DeviceSimulation:
     have to wait for another thread is better run elsewhere, and its end told by `resolve`.
     """
 
+    __slots__ = (
+        "__weakref__", "advance", "clusters", "engines", "finish", "index", "last_end_ns", "next_event_ns",
+        "occupancy", "own", "pending", "resolve", "resources", "sink", "spec", "submit", "timeline",
+    )  # fmt: skip
+
     def __init__(
         self,
         spec: Specification,

@@ -24,7 +24,14 @@ class Timeline:
 
     Of what happens at one time, first all ends count, then what they make ready arrives in order, then free
     engines take the first that waits. So nothing depends on how often it is looked.
+
+    runtime/_quick.c does submit, _begin_at_once, _step and _end once more, for kernels alone on their stream.
     """
+
+    __slots__ = (
+        "_arrivals", "_bandwidth", "_calls", "_ended", "_events", "_freed", "_open", "_ready", "_stale",
+        "_submitted", "devices", "lock", "now_ns",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.now_ns = 0
@@ -222,6 +229,12 @@ class Timeline:
         # one end alone: what _settle does, only shorter
         self._end(operation)
         heappop(events)
+        self._after_end(operation)
+        return True
+
+    def _after_end(self, operation: Operation) -> None:
+        """What one end alone makes ready begins, and it is told."""
+        time_ns = self.now_ns
         ready = self._ready
         while len(ready) == 1 and not self._freed and not self._bandwidth.changed:
             follower = ready[0]
@@ -245,7 +258,6 @@ class Timeline:
                 hand_out(operation)
             elif sink is not None:
                 sink(operation)
-        return True
 
     def _settle(self) -> None:
         """Does all that happens at now_ns."""

@@ -36,6 +36,10 @@ class Claim:
     `share`: 0 for the whole device, n + 1 for slice n.
     """
 
+    __slots__ = (
+        "__weakref__", "_finalizer", "_resets", "_slices", "name", "pid", "serial", "share", "slot", "state"
+    )  # fmt: skip
+
     def __init__(self, state: SharedState, share: int, name: str, slices: int) -> None:
         self.state = state
         self.share = share

@@ -11,7 +11,7 @@ from tops_kit.gcu.state import models
 from tops_kit.gcu.state.claims import Claim
 from tops_kit.gcu.state.shared import Words
 
-_HEAT_STEP_NS = 16_000_000  # the heat is not told more often
+HEAT_STEP_NS = 16_000_000  # the heat is not told more often
 
 
 class Usage:
@@ -20,6 +20,8 @@ class Usage:
     The first one claims the device (StateError where that can't be). On a device that was lost nothing is
     noted.
     """
+
+    __slots__ = ("_claim", "_mutex", "_sips", "_warm")
 
     def __init__(self, claim: Claim, sips: int) -> None:
         self._claim = claim
@@ -49,7 +51,7 @@ class Usage:
                 words[slot + at.S_NOW] = end_ns
                 words[slot + at.S_WALL] = time.monotonic_ns()
             self._warm += busy
-            if end_ns - words[slot + at.S_HEAT_AT] > _HEAT_STEP_NS:
+            if end_ns - words[slot + at.S_HEAT_AT] > HEAT_STEP_NS:
                 self._heat(words, slot, end_ns)
             span = end_ns >> at.BUCKET_SHIFT
             bucket = slot + at.S_BUCKETS + (span % at.BUCKETS) * at.BUCKET_WORDS

@@ -37,6 +37,19 @@ class Captures:
         for name, value in keywords.items():
             self.from_globals(keywords, name, value)
 
+    def watched(
+        self,
+    ) -> tuple[tuple[tuple[dict[str, Any], str, Any], ...], tuple[tuple[Any, str, Any], ...]] | None:
+        """All of it as (variables of modules, attributes): where each is the same object, `hold` is True.
+
+        None: a module's variables are no dict.
+        """
+        variables = [(m, name, value) for m, name, value in self._globals.values() if type(m) is dict]
+        if len(variables) != len(self._globals):
+            return None
+        cells = [(cell, "cell_contents", value) for cell, value in self._cells.values()]
+        return tuple(variables), (*cells, *self._attributes.values())
+
     def hold(self) -> bool:
         """Whether everything still has its value."""
         for module, name, value in self._globals.values():

@@ -1,0 +1,512 @@
+/* The type Caller: a launcher's call, in the usual case. What launching.py does in launch_kernel, launch_on_device and submit. */
+#ifndef QUICK_CALLER_H
+#define QUICK_CALLER_H
+#include "known.h"
+
+enum { MOST_QUEUED = 1024, KIND_STREAM_RACE = 1 << 12 };
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *stream, *part; /* that were chosen by options; None */
+    known *known[KNOWN];
+    int count, next;
+} caller;
+
+/* What a call that somebody hears of has: correlation id and begin. */
+typedef struct {
+    bool told, recorded; /* somebody hears of it, and of the kernel */
+    PyObject *thread, *correlation_id, *begin_ns;
+} call;
+
+/* Numbers that Python has, too: it compares them before it uses us. */
+static PyObject *numbers(void) {
+    return Py_BuildValue("(iiiiiiiiiiiiiii)", KIND_STREAM_RACE, MOST_QUEUED, ARRAY_BYTES, S_NOW, S_WALL, S_KERNELS, S_BUSY, S_HEAT_AT, S_ACTIVE,
+                         S_ENDED, S_BUCKETS, BUCKETS, BUCKET_WORDS, BUCKET_SHIFT, HEAT_STEP_NS);
+}
+
+static bool take_given(PyObject *given) {
+    static const struct {
+        const char *name;
+        PyObject **place;
+    } each[] = {
+        {"runtime", &the_runtime}, {"hooks", &the_hooks}, {"launch", &launch_point}, {"submit", &submit_point}, {"monotonic_ns", &monotonic},
+        {"sink", &context_sink}, {"heappush", &heap_push}, {"heappop", &heap_pop}, {"finish", &take_result}, {"failed", &take_fault},
+    };
+    for (size_t k = 0; k < sizeof each / sizeof *each; k++) {
+        PyObject *const object = PyDict_GetItemString(given, each[k].name);
+        if (!object) {
+            PyErr_Format(PyExc_ImportError, "no %s was given", each[k].name);
+            return false;
+        }
+        Py_XSETREF(*each[k].place, Py_NewRef(object));
+    }
+    return true;
+}
+
+/* The stream that a launch goes to, and whether this thread may launch: borrowed from what `keep` holds. NULL: not here. */
+static PyObject *find_stream(const caller *self, PyObject **keep) {
+    PyObject *const local = PyObject_GetAttr(the_runtime, name_local);
+    PyObject *const own = local ? PyObject_GetAttr(local, name___dict__) : NULL;
+    Py_XDECREF(local);
+    *keep = own;
+    if (!own || attribute_is_true(the_runtime, name_blocking) != 0) return NULL;
+    PyObject *const in_callback = PyDict_GetItem(own, name_in_callback);
+    if (in_callback && in_callback != Py_False) return NULL;
+    if (self->stream != Py_None) return self->stream;
+    PyObject *const chosen = PyDict_GetItem(own, name_stream);
+    if (chosen && chosen != Py_None) return chosen;
+    PyObject *const device = PyDict_GetItem(own, name_device), *const contexts = PyObject_GetAttr(the_runtime, name_contexts);
+    const Py_ssize_t index = device ? PyLong_AsSsize_t(device) : 0;
+    PyObject *stream = NULL;
+    if (contexts && PyList_CheckExact(contexts) && index >= 0 && index < PyList_GET_SIZE(contexts)) {
+        stream = PyObject_GetAttr(PyList_GET_ITEM(contexts, index), name_default_stream);
+    }
+    Py_XDECREF(contexts);
+    Py_DECREF(own);
+    *keep = stream;
+    return stream;
+}
+
+/* Whether a kernel can be queued on a stream without a question. No exception. */
+static bool is_usual(PyObject *stream, PyObject *context) {
+    static PyObject **const wrong[] = {&name_trouble, &name_dead, &name_failing};
+    if (!IS_NONE(stream, Stream, capture) || GET(stream, Stream, destroyed) != Py_False) return false;
+    for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
+        if (attribute_is_true(context, *wrong[k]) != 0) return false;
+    }
+    PyObject *const queue = GET(stream, Stream, queue), *const last = GET(queue, StreamQueue, last);
+    if ((last != Py_None && GET(last, Operation, held) != Py_False) || NUMBER(queue, StreamQueue, depth) >= MOST_QUEUED) return false;
+    if (GET(stream, Stream, non_blocking) == Py_True) return true;
+    if (NUMBER(stream, Stream, id) == 0) return attribute_is_true(context, name_blocking) == 0;
+    PyObject *const first = PyObject_GetAttr(context, name_default_stream);
+    const bool free = first && Py_IS_TYPE(first, type_Stream) && IS_NONE(GET(first, Stream, queue), StreamQueue, last);
+    Py_XDECREF(first);
+    return free;
+}
+
+static bool arrays_are_here(const known *k, PyObject *args, PyObject *context) {
+    for (int n = 0; n < k->array_count; n++) {
+        PyObject *const value = PyTuple_GET_ITEM(args, k->arrays[n]);
+        if (!Py_IS_TYPE(value, type_Array)) return false;
+        PyObject *const block = GET(value, Array, block);
+        if (GET(block, Block, freed) != Py_None || GET(block, Block, context) != context) return false;
+    }
+    return true;
+}
+
+/* Whether somebody hears of the call, and whether that can be done here: 1, 0; -1 not here (no exception). */
+static int who_listens(PyObject *context, call *c) {
+    if (GET(launch_point, ApiPoint, idle) == Py_True) return 0;
+    PyObject *const gate = PyObject_GetAttr(the_hooks, name_gate);
+    if (!gate) return -1;
+    if (gate != Py_None) {
+        PyObject *const open = PyObject_CallNoArgs(gate);
+        const bool shut = open == Py_False;
+        Py_XDECREF(open);
+        if (shut || !open) {
+            Py_DECREF(gate);
+            return open ? 0 : -1;
+        }
+    }
+    Py_DECREF(gate);
+    PyObject *const kinds = PyObject_GetAttr(the_hooks, name_kinds);
+    if (!kinds) return -1;
+    const int64_t mask = number(kinds);
+    Py_DECREF(kinds);
+    if (!is_empty(GET(launch_point, ApiPoint, callbacks)) || !is_empty(GET(submit_point, ApiPoint, callbacks))) return -1;
+    if (mask & NUMBER(submit_point, ApiPoint, kind)) return -1;
+    if (mask & KIND_STREAM_RACE && attribute_is_true(context, name_queues) != 0) return -1;
+    c->recorded = mask != 0;
+    return 1;
+}
+
+static void call_clear(call *c) {
+    Py_CLEAR(c->thread);
+    Py_CLEAR(c->correlation_id);
+    Py_CLEAR(c->begin_ns);
+}
+
+/* The call begins (ApiPoint.run): 1, 0: not here, nothing has happened; -1 an exception. */
+static int call_begin(call *c) {
+    PyObject *const local = PyObject_GetAttr(the_hooks, name__local);
+    c->thread = local ? PyObject_GetAttr(local, name_state) : NULL;
+    Py_XDECREF(local);
+    if (!c->thread) return 0; /* this thread's first call */
+    if (!Py_IS_TYPE(c->thread, type_ThreadState) || NUMBER(c->thread, ThreadState, depth) != 0 || !is_empty(GET(c->thread, ThreadState, external)) ||
+        NUMBER(c->thread, ThreadState, correlation_id) != 0) {
+        return 0;
+    }
+    PyObject *const serials = PyObject_GetAttr(the_hooks, name_serials);
+    c->correlation_id = serials ? PyIter_Next(serials) : NULL;
+    Py_XDECREF(serials);
+    PyObject *const now = c->correlation_id ? PyObject_GetAttr(the_hooks, name_now_ns) : NULL;
+    c->begin_ns = now ? PyObject_CallNoArgs(now) : NULL;
+    Py_XDECREF(now);
+    if (!c->begin_ns) return -1;
+    SET(c->thread, ThreadState, depth, Py_NewRef(one));
+    SET(c->thread, ThreadState, correlation_id, Py_NewRef(c->correlation_id));
+    SET(c->thread, ThreadState, begin_ns, Py_NewRef(c->begin_ns));
+    c->told = true;
+    PyObject *const charge = PyObject_GetAttr(the_hooks, name_charge);
+    PyObject *const charged = charge && charge != Py_None ? PyObject_CallOneArg(charge, name_launch) : charge ? Py_NewRef(Py_None) : NULL;
+    Py_XDECREF(charge);
+    Py_XDECREF(charged);
+    return charged ? 1 : -1;
+}
+
+/* The call ends, with the vendor's status; an exception that is set stays. False with an exception. */
+static bool call_end(call *c, PyObject *status) {
+    if (!c->told) return true;
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyObject *const now = PyObject_GetAttr(the_hooks, name_now_ns), *const end_ns = now ? PyObject_CallNoArgs(now) : NULL;
+    Py_XDECREF(now);
+    SET(c->thread, ThreadState, depth, Py_NewRef(zero));
+    SET(c->thread, ThreadState, correlation_id, Py_NewRef(zero));
+    SET(c->thread, ThreadState, begin_ns, Py_NewRef(zero));
+    PyObject *const kinds = PyObject_GetAttr(the_hooks, name_kinds);
+    bool good = end_ns && kinds;
+    if (good && number(kinds) & NUMBER(launch_point, ApiPoint, kind)) {
+        PyObject *const arguments[] = {launch_point, c->begin_ns, end_ns, c->correlation_id, GET(c->thread, ThreadState, thread_id), status};
+        PyObject *const done = PyObject_VectorcallMethod(name__record, arguments, 6, NULL);
+        good = done != NULL;
+        Py_XDECREF(done);
+    }
+    Py_XDECREF(kinds);
+    Py_XDECREF(end_ns);
+    if (type) {
+        PyErr_Clear();
+        PyErr_Restore(type, value, traceback);
+        return false;
+    }
+    return good;
+}
+
+/* What is told of the kernel when it has ended: the plan where nobody listens, else a KernelTag. */
+static PyObject *make_tag(const known *k, PyObject *stream, PyObject *context, const call *c, PyObject *outcome) {
+    if (!c->recorded) return Py_NewRef(k->plan);
+    PyObject *const ids = PyObject_GetAttr(context, name_grid_ids), *const grid_id = ids ? PyIter_Next(ids) : NULL;
+    PyObject *const sips = grid_id ? PyObject_GetAttr(k->plan, name_sips) : NULL;
+    PyObject *const made = sips ? type_Call->tp_alloc(type_Call, 0) : NULL, *const tag = made ? type_KernelTag->tp_alloc(type_KernelTag, 0) : NULL;
+    Py_XDECREF(ids);
+    if (!tag) {
+        Py_XDECREF(grid_id);
+        Py_XDECREF(sips);
+        Py_XDECREF(made);
+        return NULL;
+    }
+    FILL(made, Call, begin_ns, Py_NewRef(c->begin_ns));
+    FILL(made, Call, correlation_id, Py_NewRef(c->correlation_id));
+    FILL(made, Call, thread_id, Py_NewRef(GET(c->thread, ThreadState, thread_id)));
+    FILL(made, Call, graph_id, Py_NewRef(zero));
+    FILL(made, Call, node_id, Py_NewRef(zero));
+    FILL(tag, KernelTag, call, made);
+    FILL(tag, KernelTag, context, Py_NewRef(context));
+    FILL(tag, KernelTag, stream_id, Py_NewRef(GET(stream, Stream, id)));
+    FILL(tag, KernelTag, plan, Py_NewRef(k->plan));
+    FILL(tag, KernelTag, sips, sips);
+    FILL(tag, KernelTag, launch, Py_NewRef(outcome));
+    FILL(tag, KernelTag, grid_id, grid_id);
+    return tag;
+}
+
+static PyObject *make_outcome(PyObject *plan, PyObject *raw) {
+    PyObject *const out = type_Outcome->tp_alloc(type_Outcome, 0);
+    if (!out) return NULL;
+    FILL(out, Outcome, plan, Py_NewRef(plan));
+    FILL(out, Outcome, _raw, Py_NewRef(raw));
+    FILL(out, Outcome, _result, Py_NewRef(Py_None));
+    FILL(out, Outcome, _report, Py_NewRef(Py_None));
+    return out;
+}
+
+/* Takes over `tag` and `submit_ns`. */
+static PyObject *make_operation(known *k, PyObject *queue, PyObject *duration, PyObject *demand, PyObject *submit_ns, PyObject *tag) {
+    PyObject *const op = type_Operation->tp_alloc(type_Operation, 0);
+    if (!op) {
+        Py_DECREF(tag);
+        Py_DECREF(submit_ns);
+        return NULL;
+    }
+    FILL(op, Operation, kind, Py_NewRef(name_kernel));
+    FILL(op, Operation, stream, Py_NewRef(queue));
+    FILL(op, Operation, engine, Py_NewRef(name_clusters));
+    FILL(op, Operation, duration_ns, Py_NewRef(duration));
+    FILL(op, Operation, submit_ns, submit_ns);
+    FILL(op, Operation, demand, Py_NewRef(demand));
+    FILL(op, Operation, after, Py_NewRef(empty_tuple));
+    FILL(op, Operation, clusters, Py_NewRef(k->clusters));
+    FILL(op, Operation, tag, tag);
+    FILL(op, Operation, on_start, Py_NewRef(Py_None));
+    FILL(op, Operation, on_done, Py_NewRef(Py_None));
+    FILL(op, Operation, peer, Py_NewRef(Py_None));
+    FILL(op, Operation, start_ns, Py_NewRef(minus_one));
+    FILL(op, Operation, end_ns, Py_NewRef(minus_one));
+    FILL(op, Operation, sequence, Py_NewRef(zero));
+    FILL(op, Operation, contention_ns, Py_NewRef(zero));
+    FILL(op, Operation, held, Py_NewRef(Py_False));
+    FILL(op, Operation, _engine, Py_NewRef(Py_None));
+    FILL(op, Operation, _peer_engine, Py_NewRef(Py_None));
+    FILL(op, Operation, _units, Py_NewRef(zero));
+    FILL(op, Operation, _missing, Py_NewRef(zero));
+    FILL(op, Operation, _next, Py_NewRef(Py_None));
+    FILL(op, Operation, _followers, Py_NewRef(Py_None));
+    FILL(op, Operation, _due_ns, Py_NewRef(minus_one));
+    FILL(op, Operation, _reservation, Py_NewRef(Py_None));
+    return op;
+}
+
+/* Takes over `outcome` and `operation`. */
+static PyObject *make_launch(PyObject *plan, PyObject *args, PyObject *context, PyObject *outcome, PyObject *operation) {
+    PyObject *const out = type_Launch->tp_alloc(type_Launch, 0);
+    if (!out) {
+        Py_DECREF(outcome);
+        Py_DECREF(operation);
+        return NULL;
+    }
+    FILL(out, Launch, _plan, Py_NewRef(plan));
+    FILL(out, Launch, _values, Py_NewRef(args));
+    FILL(out, Launch, _outcome, outcome);
+    FILL(out, Launch, _operation, operation);
+    FILL(out, Launch, _context, Py_NewRef(context));
+    FILL(out, Launch, _error, Py_NewRef(Py_None));
+    FILL(out, Launch, _arrays, Py_NewRef(Py_None));
+    return out;
+}
+
+/* Whether the kernel neither went wrong nor printed; else launching.finish() goes on. */
+static bool is_plain(PyObject *raw) {
+    PyObject *const prints = PyTuple_GET_ITEM(raw, 1);
+    return PyTuple_GET_ITEM(raw, 0) == Py_None && (prints == Py_None || is_empty(prints)) && number(PyTuple_GET_ITEM(raw, 2)) == 0;
+}
+
+static PyObject *run_engine(const known *k, PyObject *args, const uint8_t *scalars, PyObject *base) {
+    uint8_t arrays[MOST_ARGUMENTS * ARRAY_BYTES];
+    for (int n = 0; n < k->array_count; n++) {
+        memcpy(arrays + n * ARRAY_BYTES, PyBytes_AS_STRING(GET(PyTuple_GET_ITEM(args, k->arrays[n]), Array, packed)), ARRAY_BYTES);
+    }
+    const bool free = cuts_freely(base);
+    if (!begin_cut(base)) return NULL;
+    PyObject *const raw = engine->run(k->quick, arrays, (Py_ssize_t)k->array_count * ARRAY_BYTES, scalars, (Py_ssize_t)k->scalar_count * 8);
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    const bool ended = end_cut(base, free);
+    if (type) PyErr_Restore(type, value, traceback);
+    if (ended) return raw;
+    Py_XDECREF(raw);
+    return NULL;
+}
+
+/* Under the timeline's lock. */
+static PyObject *launch_locked(known *k, PyObject *args, PyObject *stream, PyObject *context, PyObject *timeline, PyObject *base, const call *c,
+                               const uint8_t *scalars) {
+    PyObject *const raw = run_engine(k, args, scalars, base);
+    PyObject *out = NULL, *outcome = NULL, *operation = NULL, *duration, *demand;
+    if (!raw || !is_plain(raw)) {
+        PyObject *type, *value, *traceback;
+        PyErr_Fetch(&type, &value, &traceback);
+        PyErr_NormalizeException(&type, &value, &traceback);
+        if (traceback) PyException_SetTraceback(value, traceback);
+        PyObject *const told = c->recorded ? Py_True : Py_False;
+        out = PyObject_CallFunctionObjArgs(take_result, k->plan, args, stream, told, raw ? raw : value ? value : Py_None, NULL);
+        Py_XDECREF(type);
+        Py_XDECREF(value);
+        Py_XDECREF(traceback);
+        goto done;
+    }
+    if (!(outcome = make_outcome(k->plan, raw)) || !known_time(k, raw, outcome, &duration, &demand)) goto done;
+    PyObject *const tag = make_tag(k, stream, context, c, outcome), *const submit_ns = tag ? session_ns(base) : NULL;
+    if (!submit_ns) {
+        Py_XDECREF(tag);
+        goto done;
+    }
+    operation = make_operation(k, GET(stream, Stream, queue), duration, demand, submit_ns, tag);
+    if (!operation || !submit(timeline, operation)) goto done;
+    out = make_launch(k->plan, args, context, Py_NewRef(outcome), Py_NewRef(operation));
+done:
+    Py_XDECREF(raw);
+    Py_XDECREF(outcome);
+    Py_XDECREF(operation);
+    return out;
+}
+
+/* Under the timeline's lock, so that nothing changes between the questions and the launch: as try_launch. `*c` is begun where told. */
+static int launch_if_usual(known *k, PyObject *args, PyObject *stream, PyObject *context, PyObject *timeline, call *c, PyObject **out) {
+    uint8_t scalars[MOST_ARGUMENTS * 8];
+    if (!is_usual(stream, context) || !arrays_are_here(k, args, context) || !pack_scalars(k, args, scalars) || known_holds(k) != 1) return 0;
+    const int listening = who_listens(context, c);
+    if (listening < 0) return 0;
+    PyObject *const clock = PyObject_GetAttr(context, name_clock), *const base = clock ? PyObject_GetAttr(clock, name_base) : NULL;
+    Py_XDECREF(clock);
+    if (!base) return 0;
+    const int begun = listening ? call_begin(c) : 1;
+    if (begun > 0) *out = launch_locked(k, args, stream, context, timeline, base, c, scalars);
+    Py_DECREF(base);
+    return begun <= 0 ? begun : *out ? 1 : -1;
+}
+
+/* The vendor's status of the exception that is set: a new reference. */
+static PyObject *status_of_error(void) {
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    PyObject *found = PyObject_CallOneArg(take_fault, value ? value : Py_None);
+    if (!found) {
+        PyErr_Clear();
+        found = Py_NewRef(zero);
+    }
+    PyErr_Restore(type, value, traceback);
+    return found;
+}
+
+/* 1: launched, `*out`; 0: not here, and nothing has happened; -1: an exception. */
+static int try_launch(caller *self, PyObject *args, PyObject **out) {
+    PyObject *keep = NULL, *timeline = NULL, *lock = NULL, *const stream = find_stream(self, &keep);
+    int status = 0;
+    known *k = NULL;
+    call c = {0};
+    if (!stream || !Py_IS_TYPE(stream, type_Stream)) goto done;
+    PyObject *const part = GET(stream, Stream, part), *const context = GET(stream, Stream, context);
+    if (!Py_IS_TYPE(context, type_Context) || (self->part != Py_None && self->part != part)) goto done;
+    for (int n = 0; n < self->count && !k; n++) {
+        if (known_matches(self->known[n], part, args)) k = self->known[n];
+    }
+    if (!k) goto done;
+    k->references++; /* other threads, and signal handlers, may teach the launcher something else meanwhile */
+    timeline = PyObject_GetAttr(context, name_timeline);
+    if (!timeline || !Py_IS_TYPE(timeline, type_Timeline)) goto done;
+    lock = Py_NewRef(GET(timeline, Timeline, lock));
+    PyObject *const arguments[] = {lock, Py_False}; /* no waiting here */
+    PyObject *const locked = PyObject_VectorcallMethod(name_acquire, arguments, 2, NULL);
+    Py_XDECREF(locked);
+    if (locked != Py_True) goto done;
+    no_memory = false;
+    status = launch_if_usual(k, args, stream, context, timeline, &c, out);
+    if (no_memory && status > 0) {
+        Py_CLEAR(*out);
+        PyErr_NoMemory();
+        status = -1;
+    }
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    if (!call_method(lock, name_release, NULL)) PyErr_Clear();
+    PyErr_Restore(type, value, traceback);
+    if (c.told) {
+        PyObject *const state = status < 0 ? status_of_error() : Py_NewRef(zero);
+        if (!call_end(&c, state)) {
+            Py_CLEAR(*out);
+            status = -1;
+        }
+        Py_DECREF(state);
+    }
+done:
+    call_clear(&c);
+    known_release(k);
+    Py_XDECREF(timeline);
+    Py_XDECREF(lock);
+    Py_XDECREF(keep);
+    if (status == 0) PyErr_Clear();
+    return status;
+}
+
+static PyObject *caller_call(PyObject *object, PyObject *args, PyObject *keywords) {
+    caller *const self = (caller *)object;
+    if (self->count && (!keywords || PyDict_GET_SIZE(keywords) == 0)) {
+        PyObject *out = NULL;
+        const int status = try_launch(self, args, &out);
+        if (status) return out;
+    }
+    PyObject *const slow = PyObject_GetAttr(object, name__slow);
+    PyObject *const out = slow ? PyObject_Call(slow, args, keywords) : NULL;
+    Py_XDECREF(slow);
+    return out;
+}
+
+PyDoc_STRVAR(choose_doc, "_choose(stream, part): what options say of them; None: nothing.");
+static PyObject *choose(PyObject *object, PyObject *args) {
+    caller *const self = (caller *)object;
+    PyObject *stream, *part;
+    if (!PyArg_ParseTuple(args, "OO", &stream, &part)) return NULL;
+    Py_XSETREF(self->stream, Py_NewRef(stream));
+    Py_XSETREF(self->part, Py_NewRef(part));
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(learn_doc, "_learn(about, args): launches like this one need no Python; see quick_launches.py.");
+static PyObject *learn(PyObject *object, PyObject *args) {
+    caller *const self = (caller *)object;
+    PyObject *about, *values;
+    if (!PyArg_ParseTuple(args, "O!O!", &PyTuple_Type, &about, &PyTuple_Type, &values)) return NULL;
+    known *fresh = NULL;
+    const int status = self->stream ? known_make(about, values, &fresh) : 0;
+    if (status <= 0) {
+        known_release(fresh);
+        if (status < 0 && !PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "places that are not among the arguments");
+        if (status < 0) return NULL;
+        Py_RETURN_FALSE;
+    }
+    known *const old = self->count == KNOWN ? self->known[self->next] : NULL;
+    self->known[self->next] = fresh;
+    self->next = (self->next + 1) % KNOWN;
+    if (self->count < KNOWN) self->count++;
+    known_release(old);
+    Py_RETURN_TRUE;
+}
+
+PyDoc_STRVAR(forget_doc, "_forget(): nothing is known any more.");
+static PyObject *forget(PyObject *object, PyObject *ignored) {
+    caller *const self = (caller *)object;
+    (void)ignored;
+    const int count = self->count;
+    self->count = self->next = 0;
+    for (int n = 0; n < count; n++) known_release(self->known[n]);
+    Py_RETURN_NONE;
+}
+
+static int caller_traverse(PyObject *object, visitproc visit, void *arg) {
+    caller *const self = (caller *)object;
+    Py_VISIT(self->stream);
+    Py_VISIT(self->part);
+    for (int n = 0; n < self->count; n++) {
+        const int status = known_traverse(self->known[n], visit, arg);
+        if (status) return status;
+    }
+    return 0;
+}
+
+static int caller_clear(PyObject *object) {
+    caller *const self = (caller *)object;
+    Py_XDECREF(forget(object, NULL));
+    Py_CLEAR(self->stream);
+    Py_CLEAR(self->part);
+    return 0;
+}
+
+static void caller_free(PyObject *object) {
+    PyObject_GC_UnTrack(object);
+    caller_clear(object);
+    Py_TYPE(object)->tp_free(object);
+}
+
+static PyMethodDef caller_methods[] = {
+    {"_choose", choose, METH_VARARGS, choose_doc},
+    {"_learn", learn, METH_VARARGS, learn_doc},
+    {"_forget", forget, METH_NOARGS, forget_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyTypeObject caller_type = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "tops_kit.runtime._quick.Caller",
+    .tp_doc = PyDoc_STR("Called as a launcher is; what is unusual goes to its _slow."),
+    .tp_basicsize = sizeof(caller),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .tp_new = PyType_GenericNew,
+    .tp_dealloc = caller_free,
+    .tp_traverse = caller_traverse,
+    .tp_clear = caller_clear,
+    .tp_call = caller_call,
+    .tp_methods = caller_methods,
+};
+
+#endif

@@ -1,0 +1,124 @@
+"""Launches like an earlier one: in C where that is built (_quick.c), which does what launching.py does.
+
+A launcher is a Caller. The one in C remembers launches it was told of (`_learn`) and, called with arguments
+of the same types, launches without a frame of Python; what is not usual goes to the launcher's `_slow`.
+Results, times, records and errors are the same either way.
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections.abc import Sequence
+from functools import cache
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from tops_kit import extension
+from tops_kit.gcu.clock import LocalTimeBase
+from tops_kit.gcu.simulation import DeviceSimulation, Engine, Operation, StreamQueue, Timeline
+from tops_kit.gcu.simulation.bandwidth import Bandwidth
+from tops_kit.gcu.simulation.sharing import Resource
+from tops_kit.gcu.state import claims, layout, usage
+from tops_kit.runtime import activity as acts
+from tops_kit.runtime.api_point import ApiPoint, ThreadState, status_of
+from tops_kit.runtime.array import _PACKED, Array
+from tops_kit.runtime.blocks import Block
+from tops_kit.runtime.context import Context
+from tops_kit.runtime.driver import QUEUE_SUBMIT
+from tops_kit.runtime.hooks import HOOKS
+from tops_kit.runtime.launching import LAUNCH, MOST_QUEUED, finish
+from tops_kit.runtime.plan import Outcome, Plan
+from tops_kit.runtime.process import RUNTIME
+from tops_kit.runtime.records import Call, KernelTag
+from tops_kit.runtime.result import Launch
+from tops_kit.runtime.stream import Stream
+from tops_kit.topscc.python.captures import Captures
+
+if TYPE_CHECKING:
+    pass
+
+INTERFACE = 1  # of _quick.c
+_I32 = (-(1 << 31), (1 << 31) - 1)
+_CLASSES = (
+    Operation, StreamQueue, Timeline, Engine, DeviceSimulation, Bandwidth, Resource, LocalTimeBase, Stream,
+    Block, Array, ApiPoint, ThreadState, Launch, Outcome, KernelTag, Call, usage.Usage, claims.Claim, Context,
+    Plan,
+)  # fmt: skip
+_NUMBERS = (
+    acts.STREAM_RACE, MOST_QUEUED, _PACKED.size, layout.S_NOW, layout.S_WALL, layout.S_KERNELS, layout.S_BUSY,
+    layout.S_HEAT_AT, layout.S_ACTIVE, layout.S_ENDED, layout.S_BUCKETS, layout.BUCKETS, layout.BUCKET_WORDS,
+    layout.BUCKET_SHIFT, usage.HEAT_STEP_NS,
+)  # fmt: skip
+
+
+class Caller:
+    """The twin: every launch goes to `_slow`, nothing is remembered."""
+
+    __slots__ = ()
+
+    def __call__(self, /, *args: Any, **keywords: Any) -> Launch:
+        return self._slow(*args, **keywords)
+
+    def _slow(self, /, *args: Any, **keywords: Any) -> Launch:
+        raise NotImplementedError
+
+    def _choose(self, stream: Stream | None, part: Any) -> None:
+        """What the options say of stream and part."""
+
+    def _learn(self, about: tuple[Any, ...], args: tuple[Any, ...]) -> bool:
+        """Launches with such arguments are like what `described` says. False: they go the long way still."""
+        return False
+
+    def _forget(self) -> None:
+        """Nothing is remembered any more."""
+
+
+@cache
+def extension_module() -> tuple[ModuleType | None, str]:
+    """The extension, ready for use; else None and why. Raises ImportError as extension.load does."""
+    module, why_not = extension.load("tops_kit.runtime._quick", INTERFACE)
+    if module is None:
+        return None, why_not
+    try:
+        if module.numbers() != _NUMBERS:
+            raise ImportError("_quick was built from other sources: pip install -e . again")
+        module.setup(
+            {kind.__name__: kind for kind in _CLASSES},
+            {
+                "runtime": RUNTIME, "hooks": HOOKS, "launch": LAUNCH, "submit": QUEUE_SUBMIT,
+                "monotonic_ns": time.monotonic_ns, "sink": Context._sink, "heappush": heapq.heappush,
+                "heappop": heapq.heappop, "finish": finish, "failed": status_of,
+            },
+        )  # fmt: skip
+    except (ImportError, AttributeError) as error:
+        if extension.flag("TOPSKIT_REQUIRE_C"):
+            raise
+        return None, str(error)
+    return module, ""
+
+
+def caller_type() -> Any:
+    """What launchers are made from."""
+    module, _ = extension_module()
+    return Caller if module is None else module.Caller
+
+
+def described(plan: Plan, args: Sequence[Any], constexprs: Sequence[int]) -> tuple[Any, ...] | None:
+    """What `_learn` wants to know of a plan; None: its launches go the long way."""
+    captures = getattr(plan.holds, "__self__", None)
+    if not plan.quick or plan.settings.cooperative or not isinstance(captures, Captures):
+        return None
+    watched = captures.watched()
+    if watched is None:
+        return None
+    ranges = {position: (low, high) for position, low, high in plan.small}
+    kinds = plan.form.format[2::2]  # "=", and for each one a register's letter and its own
+    scalars = tuple(
+        (position, register, kinds[k] == "f", *ranges.get(position, _I32))
+        for k, (register, position) in enumerate(plan.scalars)
+    )
+    return (
+        plan.part, plan, plan.launch, plan.clusters, plan.holds, watched, plan.arrays, scalars,
+        tuple(constexprs),
+    )  # fmt: skip
