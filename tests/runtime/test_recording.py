@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import topstx
 from topstx.recorder import cuts
+from topstx.recorder.row_sink import clamped
 
 from tops_kit.collect.control import create
-from tops_kit.runtime.recorded_rows import packed
 from tops_kit.runtime.recording import read_wanted
 from tops_kit.session import Session
 
@@ -204,11 +204,8 @@ def test_a_killed_program_keeps_its_rows(tmp_path: Path) -> None:
 
 
 def test_numbers_that_do_not_fit_are_clamped() -> None:
-    from topstx.recorder import rows as kinds
-
-    kind = kinds.KINDS[kinds.KIND_GRAPH]
-    body = packed(kind, 2**80, -5, -1, 2**40, 3, 2**35, 10**6, -(10**6))
-    assert kind.body.unpack(body) == (2**63 - 1, -5, 0, 2**32 - 1, 3, 2**31 - 1, 2**15 - 1, -(2**15))
+    assert [clamped(code, 2**80) for code in "qQiIhHB"] == [2**n - 1 for n in (63, 64, 31, 32, 15, 16, 8)]
+    assert [clamped(code, -5) for code in "qQhB"] == [-5, 0, -5, 0]
 
 
 def test_what_the_control_file_says(tmp_path: Path) -> None:

@@ -10,26 +10,26 @@ import json
 import os
 import re
 import struct
-import time
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import topstx
 from topstx.recorder import cuts, layout, rows
+from topstx.recorder.row_sink import SAMPLED, make_sink
+from topstx.recorder.rows import RowWriter
 
 from tops_kit.gcu.clock import LocalTimeBase, TimeBase
 from tops_kit.runtime import activity as acts
 from tops_kit.runtime.counters import Counters
-from tops_kit.runtime.recorded_rows import Packers
+from tops_kit.runtime.recorded_rows import packings
 from tops_kit.runtime.stacks import Stacks
 
 if TYPE_CHECKING:
     from tops_kit.runtime.hooks import Hooks, Sink
     from tops_kit.runtime.process import Runtime
-
-_SAMPLED: Final = 256  # one activity of so many is timed, to say what recording costs
 
 # Row kinds of the activities that we ask for.
 _ROWS: Final = {
@@ -108,18 +108,24 @@ class Recording:
         self._begin()
         own = weakref.ref(self)
         os.register_at_fork(after_in_child=lambda: _forked(own))
-        self._sink: Sink = hooks.add_sink(self.take, self.wanted.kinds, self._writer.backend.is_recording)
+        self._sink: Sink = hooks.add_sink(
+            self._rows.take, self.wanted.kinds, self._writer.backend.is_recording
+        )
 
     def _begin(self) -> None:
         """What this process has told so far: nothing."""
+        writer, wanted = self._writer, self.wanted
+        self._rows = make_sink(writer.backend, self._slow, packings())
         self._devices: set[int] = set()
-        self._names: dict[str, bool] = {}
-        self._count = 0
-        self._cost_ns = 0
-        self._stacks = Stacks(self._writer, self.wanted.backtrace) if self.wanted.backtrace else None
-        self._counters = Counters(self._writer, self.wanted.metrics) if self.wanted.metrics else None
-        self._packers = Packers(self._writer, self._stacks).by_kind
+        self._stacks = Stacks(writer, wanted.backtrace) if wanted.backtrace else None
+        self._counters = Counters(writer, wanted.metrics) if wanted.metrics else None
         self._shift_ns = self.base.offset_ns if self.base is not None else 0
+        slow = acts.STREAM_RACE | acts.PRINT
+        if self._stacks is not None:
+            slow |= acts.API | acts.MEMORY
+        if self._counters is not None:
+            slow |= acts.KERNEL
+        self._rows.slow_kinds = acts.ALL if self._shift_ns else slow
 
     def leave(self) -> None:
         """The session ends for this process: what is in flight is told as if nothing came after it."""
@@ -129,41 +135,32 @@ class Recording:
             self.base.close()
             self.base = None
 
-    def take(self, kind: int, activity: acts.Activity) -> None:
-        """Write an activity's row."""
-        self._count += 1
-        if self._count % _SAMPLED:
-            self._take(kind, activity)
-            return
-        begin_ns = time.perf_counter_ns()
-        self._take(kind, activity)
-        self._cost_ns += _SAMPLED * (time.perf_counter_ns() - begin_ns)
-
-    def _take(self, kind: int, activity: Any) -> None:
+    def _slow(self, kind: int, activity: Any) -> None:
+        """Write an activity's row where there is more to do than to pack it."""
         if self._shift_ns:
             activity = _shifted(activity, self._shift_ns)
-        if kind == acts.KERNEL:
-            self._kernel(activity)
+        if kind in _WITH_TEXT:
+            _WITH_TEXT[kind](self._writer, activity)
             return
+        extra = 0
+        if kind == acts.KERNEL:
+            name = activity.name
+            wanted = self._rows.known.get(name)
+            if wanted is None:
+                wanted = self._rows.known[name] = self.wanted.kernel(name)
+            if not wanted:
+                return
+            extra = self._counters.of(activity) if self._counters is not None else 0
+        elif kind & (acts.API | acts.MEMORY) and self._stacks is not None:
+            extra = self._stacks.here()
         if kind & _ON_DEVICES and activity.device_id not in self._devices:
             self._tell_device(activity.device_id)
-        self._packers[kind](activity)
-
-    def _kernel(self, activity: Any) -> None:
-        name = activity[0]
-        wanted = self._names.get(name)
-        if wanted is None:
-            wanted = self._names[name] = self.wanted.kernel(name)
-        if not wanted:
-            return
-        if activity[6] not in self._devices:
-            self._tell_device(activity[6])
-        metric_id = self._counters.of(activity) if self._counters is not None else 0
-        self._packers[acts.KERNEL](activity, metric_id)
+        self._rows.pack(kind, activity, extra)
 
     def _tell_device(self, device_id: int) -> None:
         """A row of the device, with its specification, before the first one that names it."""
         self._devices.add(device_id)
+        self._rows.see_device(device_id)
         context = self._runtime.known_context(device_id)
         if context is None:
             return
@@ -192,26 +189,27 @@ class Recording:
 
     def tell_cost(self) -> None:
         """One row of what writing rows cost this process, reckoned from a sample."""
-        if not self._cost_ns:
+        sink = self._rows
+        if not sink.cost_ns:
             return
         kind = rows.KINDS[rows.KIND_RUNTIME_OVERHEAD]
         note = self._writer.intern(
-            f"{self._count} activities, spread over the run; one of {_SAMPLED} was timed"
+            f"{sink.count} activities, spread over the run; one of {SAMPLED} was timed"
         )
         now_ns = self._hooks.now_ns() - self._shift_ns
-        self._writer.write(
-            kind.number, now_ns - self._cost_ns, now_ns, "recording activities", kind.body.pack(note)
-        )
-        self._cost_ns = 0
+        body = kind.body.pack(note)
+        self._writer.write(kind.number, now_ns - sink.cost_ns, now_ns, "recording activities", body)
+        sink.cost_ns = 0
 
 
 def _forked(of: weakref.ref[Recording]) -> None:
     recording = of()
     if recording is not None:
         recording._begin()  # what its parent told is not the child's
+        recording._sink.take = recording._rows.take
 
 
-_ON_DEVICES: Final = acts.MEMCPY | acts.MEMSET | acts.MEMORY | acts.SYNCHRONIZATION | acts.GRAPH
+_ON_DEVICES: Final = acts.KERNEL | acts.MEMCPY | acts.MEMSET | acts.MEMORY | acts.SYNCHRONIZATION | acts.GRAPH
 _TIMES: Final = ("start_ns", "end_ns", "queued_ns", "submit_ns")
 
 
@@ -220,6 +218,30 @@ def _shifted(activity: Any, shift_ns: int) -> Any:
     return activity._replace(
         **{name: getattr(activity, name) - shift_ns for name in _TIMES if hasattr(activity, name)}
     )
+
+
+def _stream_race(writer: RowWriter, a: acts.StreamRaceActivity) -> None:
+    kind, intern = rows.KINDS[rows.KIND_STREAM_RACE], writer.intern
+    body = kind.body.pack(
+        a.address & _U64, a.size_bytes, intern(a.second), a.second_correlation_id & _U32,
+        *(intern(stack) if stack else 0 for stack in (a.first_stack, a.second_stack)), a.device_id,
+    )  # fmt: skip
+    writer.write(kind.number, a.start_ns, a.start_ns, a.first, body, a.first_correlation_id)
+
+
+def _print(writer: RowWriter, a: acts.PrintActivity) -> None:
+    kind = rows.KINDS[rows.KIND_PRINT]
+    text = a.text.encode("utf-8", "replace")[: rows.TEXT_MAX]
+    body = kind.body.pack(a.stream_id, a.device_id) + text
+    writer.write(kind.number, a.start_ns, a.start_ns, "print", body, a.correlation_id)
+
+
+_U32: Final = (1 << 32) - 1
+_U64: Final = (1 << 64) - 1
+_WITH_TEXT: Final[dict[int, Callable[[RowWriter, Any], None]]] = {
+    acts.STREAM_RACE: _stream_race,
+    acts.PRINT: _print,
+}
 
 
 class Follower:
