@@ -114,6 +114,15 @@ def histogram(n: int = 1 << 22) -> Case:
     return Case(f"histogram {n >> 20}M u8", kernel, arguments, counts, lambda: np.bincount(x, minlength=256))
 
 
+def counting(n: int = 1 << 20, bins: int = 256) -> Case:
+    """Atomics on single elements of L3 in a loop; what they count adds up over launches."""
+    counts = np.zeros(bins, np.int32)
+    arguments = {"counts": counts, "n": n, "bins": bins}
+    name = f"loop of {n >> 20}M atomics on elements in L3"
+    expected = np.bincount(np.arange(n) * 7 % bins, minlength=bins)
+    return Case(name, count, arguments, counts, lambda: expected)
+
+
 def sample(name: str) -> Kernel:
     """A sample kernel."""
     return kernel_of(SAMPLES / f"{name}.py", name)
@@ -129,6 +138,13 @@ def samples() -> dict[str, Kernel]:
 @tops.kernel
 def empty() -> None:
     """Nothing: what a launch itself costs."""
+
+
+@tops.kernel
+def count(counts: tops.ptr(tops.i32, 1), n: tops.i32, bins: tops.i32) -> None:  # type: ignore[valid-type]
+    """One atomic a turn: nothing else hides what watching it costs."""
+    for i in range(tops.thread_id(), n, tops.num_threads()):
+        tops.atomic_add(counts[i * 7 % bins], 1)
 
 
 @tops.kernel

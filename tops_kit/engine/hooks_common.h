@@ -48,7 +48,10 @@
 #define HOOK_VECTOR_WRITE(view, i) ((void)0)
 #endif
 #ifndef HOOK_ATOMIC
-#define HOOK_ATOMIC(view) ((void)0)
+#define HOOK_ATOMIC(view) ((void)0) /* of one element */
+#endif
+#ifndef HOOK_TILE_ATOMIC
+#define HOOK_TILE_ATOMIC(view) ((void)0)
 #endif
 /* transfers: `a` is NULL for a fill */
 #ifndef HOOK_DMA_ISSUE

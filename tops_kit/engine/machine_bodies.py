@@ -306,7 +306,7 @@ def _tile_atomic(x: Instruction) -> list[str]:
     return [
         "CHECK(array_allows(self, d, MAY_STORE));",
         "HOOK_VIEW_READ(a);",
-        "HOOK_ATOMIC(d);",
+        "HOOK_TILE_ATOMIC(d);",
         f"CHECK_TILES({_call(x)}, d, a, NULL);",
         "LOG_STORE(d);",
         "WORK(tile_bytes(a));",

@@ -1,7 +1,6 @@
 /* What each access means: whether what is read was written, whether a transfer has its hands on it, and (L2, L3) a record of it
    for the search for races. */
 #include "sanitizer.h"
-#include "tiles/elements.h"
 
 slot *slots_of(const thread *self, int space) { return space == SPACE_L1 ? self->sanitizer->l1 : self->sanitizer->block->l2; }
 
@@ -74,7 +73,9 @@ static void log_access(thread *self, int32_t pc, const tile *view, const footpri
     if (where->region <= REGION_L1) return;
     const uint32_t block = self->epoch + self->grid_epoch, grid = self->grid_epoch;
     access_log *const log = &self->sanitizer->block->log;
-    if (element && accesses_add_another_spot(log, pc, self->id, block, where->region, where->start, tk_size[view->dtype])) return;
+    const uintptr_t base = view->space == SPACE_L3 ? run_of(self)->base[view->object] : (uintptr_t)self->l2;
+    const uint8_t *const at = (const uint8_t *)(base + (uintptr_t)where->start);
+    if (element && accesses_add_another_spot(log, pc, self->id, block, view->object, at, tk_size[view->dtype])) return;
     shared_access x;
     x.block = (lifetime){block, block};
     x.grid = (lifetime){grid, grid};
@@ -86,7 +87,7 @@ static void log_access(thread *self, int32_t pc, const tile *view, const footpri
     x.transfer = x.compared = 0;
     x.shift = element ? (uint8_t)__builtin_ctz((unsigned)tk_size[view->dtype]) : 0;
     footprint_copy(&x.where, where);
-    if (element) accesses_add_spot(log, &x);
+    if (element) accesses_add_spot(log, &x, base);
     else accesses_add(log, &x);
 }
 

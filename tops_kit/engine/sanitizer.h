@@ -3,6 +3,7 @@
 #ifndef TOPS_SANITIZER_H
 #define TOPS_SANITIZER_H
 #include "sanitizer/state.h"
+#include "tiles/elements.h"
 
 /* A launch, its blocks and threads. */
 struct sanitizer *sanitizer_new(const launch *l); /* NULL: no memory */
@@ -52,6 +53,15 @@ static inline void sanitizer_element_read(thread *self, int32_t pc, const tile *
 
 static inline void sanitizer_element_write(thread *self, int32_t pc, const tile *view, const uint8_t *at, int size_bytes) {
     if (view->space != SPACE_L1 || !sanitizer_settled(self, view)) sanitizer_write_bytes(self, pc, view, at, size_bytes);
+}
+
+/* A view without axes. One element of L3, in a loop that came by before, is the common case of counting: without a call. */
+static inline void sanitizer_element_atomic(thread *self, int32_t pc, const tile *view) {
+    const sanitizer_thread *const t = self->sanitizer;
+    if (view->space == SPACE_L3 && t->flights == 0 &&
+        accesses_add_another_spot(&t->block->log, pc, self->id, self->epoch + self->grid_epoch, view->object, view->p, tk_size[view->dtype]))
+        return;
+    sanitizer_atomic(self, pc, view);
 }
 
 /* 128 bytes from element i of a view, which may lie outside: then the machine faults next. */

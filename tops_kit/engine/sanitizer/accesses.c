@@ -103,15 +103,18 @@ static bool join_spot(shared_access *x, const shared_access *y) {
     return true;
 }
 
-void accesses_add_spot(access_log *log, const shared_access *x) {
+void accesses_add_spot(access_log *log, const shared_access *x, uintptr_t base) {
     shared_access *const at = put(log, x, true, join_spot);
     if (!at) return;
-    log->last_spot[x->pc % LAST_SPOTS] = at - log->item + 1;
-    if (at->spots) return;
-    at->spots = log->chunks < MAX_CHUNKS ? calloc(WORDS, sizeof *at->spots) : NULL;
-    log->chunks += at->spots != NULL;
-    if (at->spots) set_spot(at, x->where.start);
-    else log->full = true; /* it then counts with its hull, which is this element */
+    if (!at->spots) {
+        at->spots = log->chunks < MAX_CHUNKS ? calloc(WORDS, sizeof *at->spots) : NULL;
+        log->chunks += at->spots != NULL;
+        if (at->spots) set_spot(at, x->where.start);
+        else log->full = true; /* it then counts with its hull, which is this element */
+    }
+    log->latest[(uint32_t)x->pc % LAST_SPOTS] =
+        (latest_spot){.spots = at->spots, .base = base, .begin = base + (uintptr_t)chunk_start(x), .number = at - log->item, .pc = x->pc,
+                      .thread = x->thread, .epoch = x->block.issued, .object = x->object, .shift = x->shift};
 }
 
 static bool join_spots(shared_access *x, const shared_access *y) {
@@ -255,7 +258,7 @@ bool accesses_compare(access_log *log, race_scope scope, int32_t block_threads,
 
 static void forget_buckets(access_log *log) {
     if (log->used) memset(log->bucket, 0, (size_t)log->buckets * sizeof *log->bucket);
-    memset(log->last_spot, 0, sizeof log->last_spot);
+    memset(log->latest, 0, sizeof log->latest);
     log->used = 0;
 }
 

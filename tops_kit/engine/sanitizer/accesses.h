@@ -25,34 +25,48 @@ typedef struct {
     footprint where; /* of single elements: the hull of those of one chunk that were touched */
 } shared_access;
 
+/* Where an instruction last touched an element: loops come back to it. */
+typedef struct {
+    uint64_t *spots;       /* NULL: none yet */
+    uintptr_t base, begin; /* of its region and its chunk, in memory */
+    int64_t number;        /* of the item */
+    int32_t pc, thread;
+    uint32_t epoch;
+    int16_t object;
+    uint8_t shift;
+} latest_spot;
+
 typedef struct {
     shared_access *item;
     int64_t count, capacity, chunks; /* chunks: those with spots */
     int32_t *bucket; /* hashed: number + 1 of the latest access of an instruction by a thread (and in a chunk) */
     int64_t buckets, used;
-    int64_t last_spot[LAST_SPOTS]; /* by instruction: number + 1 of its latest access to elements, for loops come back to it */
+    latest_spot latest[LAST_SPOTS]; /* by instruction */
     bool writes; /* some are not reads */
     bool full;   /* some are missing */
 } access_log;
 
 /* Adds an access; those of one instruction that lie together become one. */
 void accesses_add(access_log *log, const shared_access *x);
-/* Adds one of a single element of `1 << x->shift` bytes at x->where.start. */
-void accesses_add_spot(access_log *log, const shared_access *x);
+/* Adds one of a single element of `1 << x->shift` bytes at x->where.start; `base`: where its region begins in memory. */
+void accesses_add_spot(access_log *log, const shared_access *x, uintptr_t base);
 /* Whether an element like this one (of this instruction, thread, epoch) was added last, in the same chunk: then it is added too. */
-static inline bool accesses_add_another_spot(access_log *log, int32_t pc, int32_t thread, uint32_t epoch, int32_t region, int64_t start,
+static inline bool accesses_add_another_spot(access_log *log, int32_t pc, int32_t thread, uint32_t epoch, int object, const uint8_t *element,
                                              int size_bytes) {
-    const int64_t last = log->last_spot[pc % LAST_SPOTS];
-    if (last == 0) return false;
-    shared_access *const x = &log->item[last - 1];
-    const int64_t number = (start - (x->where.start & -((int64_t)SPOT_CHUNK << x->shift))) >> x->shift;
-    if (x->pc != pc || x->thread != thread || x->block.issued != epoch || x->where.region != region || !x->spots ||
-        (uint64_t)number >= SPOT_CHUNK || 1 << x->shift != size_bytes) {
+    const latest_spot *const last = &log->latest[(uint32_t)pc % LAST_SPOTS];
+    const uintptr_t number = ((uintptr_t)element - last->begin) >> last->shift;
+    if (!last->spots || last->pc != pc || last->thread != thread || last->epoch != epoch || last->object != object || number >= SPOT_CHUNK ||
+        1 << last->shift != size_bytes) {
         return false;
     }
-    x->spots[number / 64] |= (uint64_t)1 << (number % 64);
-    if (start < x->where.start) x->where.start = start;
-    if (start + size_bytes > x->where.end) x->where.end = start + size_bytes;
+    uint64_t *const word = &last->spots[number / 64];
+    const uint64_t bit = (uint64_t)1 << (number % 64);
+    if (*word & bit) return true;
+    *word |= bit;
+    footprint *const hull = &log->item[last->number].where;
+    const int64_t start = (int64_t)((uintptr_t)element - last->base);
+    if (start < hull->start) hull->start = start;
+    if (start + size_bytes > hull->end) hull->end = start + size_bytes;
     return true;
 }
 
