@@ -35,7 +35,8 @@ def _(rng, rows=1024, COLS=4096, ROWS=4, dtype=tops.f32):
     return dict(x=x, weight=weight, bias=bias, y=np.empty_like(x), rows=rows, eps=1e-5, COLS=COLS, ROWS=ROWS)
 
 
-@layer_norm.reference(rtol=1e-5, atol=1e-5)
+# where a row's numbers are nearly equal, what their mean is rounded by counts up to 1 / sqrt(eps) times
+@layer_norm.reference(rtol=1e-5, atol=2e-4)
 def _(x, weight, bias, eps):
     x = x.astype(np.float64)
     v = x - x.mean(axis=1, keepdims=True)

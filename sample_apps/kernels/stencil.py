@@ -17,6 +17,7 @@ def stencil(
     BM: tops.constexpr = 32,
     BN: tops.constexpr = 128,
 ):
+    assert steps % 2 == 0, "steps is even: u and v take turns, and the result is in u"
     rows, cols = u.shape
     across = tops.cdiv(cols, BN)
     tile = tops.l1(tops.f32, (BM + 2, BN + 2), slots=2)

@@ -230,6 +230,58 @@ def test_a_fault_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert f"{file}:4:5: assert: too few" in error
 
 
+def test_a_fault_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "k.py"
+    file.write_text(
+        "import tops_kit as tops\n@tops.kernel\ndef k(n: tops.i32):\n    print(n)\n"
+        "    assert n > 3, 'too few'\n"
+    )
+    assert main(["run", str(file), "--json", "--arg", "n=3", "--threads", "1"]) == 2
+    out, err = capsys.readouterr()
+    (trial,) = json.loads(out)
+    assert (trial["good"], trial["timing"], trial["output"]) == (False, None, ["3"])
+    assert trial["fault"]["kind"] == "assert"
+    assert (trial["fault"]["location"][0]["line"], trial["fault"]["location"][0]["column"]) == (5, 5)
+    assert "assert: too few" in err
+
+
+def test_a_reference_sees_defaults(
+    tmp_path: Path, needs_times: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "k.py"
+    file.write_text(
+        "import numpy as np, tops_kit as tops\n@tops.kernel\n"
+        "def k(x: tops.ptr(tops.f32, 1), beta: tops.f32 = 2.0):\n    tops.store(x[0:4], beta)\n"
+        "@k.example\ndef _(rng): return dict(x=np.zeros(4, 'f4'), threads=1)\n"
+        "@k.reference\ndef _(x, beta): return x + beta\n"
+    )
+    for option in ([], ["--arg", "beta=3"]):
+        assert main(["run", str(file), *option]) == 0
+        assert "k: as the reference: x" in capsys.readouterr().out
+
+
+def test_a_compiled_file_is_run(
+    k: str, tmp_path: Path, needs_times: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = str(tmp_path / "k.topsbin")
+    assert main([f"{k}:softmax", "-arch", "s60,i20", "-o", file]) == 0
+    given = ["--arg", "x=40x64", "--arg", "y=40x64", "--arg", "rows=40"]
+    assert main(["run", file, *given, "--sanitize"]) == 0
+    out = capsys.readouterr().out
+    assert out.count("not checked: a compiled file has no reference") == 2
+    assert "on s60" in out
+    assert "on i20" in out
+    assert main(["run", f"{file}:softmax", *given, "-arch", "i20", "--json"]) == 0
+    assert [trial["part"] for trial in json.loads(capsys.readouterr().out)] == ["i20"]
+    for words, message in [
+        ([file, *given, "-arch", "t20"], "has softmax for s60, i20, not for t20"),
+        ([file, *given[:4]], "softmax: rows has no value: --arg rows=VALUE"),
+        ([f"{file}:add", *given], "has no kernel add: there are softmax"),
+    ]:
+        assert main(["run", *words]) == 2
+        assert message in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("option", "message"),
     [

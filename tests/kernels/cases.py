@@ -119,7 +119,14 @@ CASES = [
     *_cases(
         "softmax", "rows=3 COLS=20", "rows=1 COLS=1", "rows=30 COLS=1000", "rows=53 COLS=77", types="f16 bf16"
     ),
-    *_cases("layer_norm", "rows=5 COLS=20 ROWS=2", "rows=1 COLS=7", "rows=130 COLS=333", types="f16 bf16"),
+    *_cases(
+        "layer_norm",
+        "rows=5 COLS=20 ROWS=2",
+        "rows=1 COLS=7",
+        "rows=1024 COLS=2",
+        "rows=130 COLS=333",
+        types="f16 bf16",
+    ),
     *_cases("rms_norm", "rows=5 COLS=20 ROWS=2", "rows=1 COLS=7", "rows=130 COLS=333", types="f16 bf16"),
     *_cases("bias_gelu", "rows=3 COLS=20 ROWS=2", "rows=1 COLS=1", "rows=101 COLS=77", types="f16 bf16"),
     *_cases(

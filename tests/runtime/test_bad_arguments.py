@@ -15,6 +15,7 @@ import pytest
 
 import tops_kit as tops
 from tops_kit.errors import UserError
+from tops_kit.isa.binary import save
 
 
 @tops.kernel
@@ -57,6 +58,41 @@ def test_threads_that_are_not_possible(threads: Any) -> None:
 def test_options_that_are_not_possible(settings: dict[str, Any]) -> None:
     with pytest.raises(tops.LaunchError, match=next(iter(settings))):
         add.options(**settings)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"defer": True}, {"defer": True, "mode": "fast"}, {"pipeline": True, "mode": "sanitized"}]
+)
+def test_options_that_the_mode_makes_nothing_of(settings: dict[str, Any], tmp_path: Path) -> None:
+    y = floats()
+    save([scale.compile(y, 1.0)], tmp_path / "k.topsbin")
+    for kernel in (scale, tops.Module.load(tmp_path / "k.topsbin").function("scale")):
+        with pytest.raises(tops.LaunchError, match=f"{next(iter(settings))}=True"):
+            kernel.options(**settings)[1]
+
+
+@pytest.mark.parametrize(
+    ("values", "complaint"),
+    [((1e39, 0.0), "a is 1e.39, which does not fit f32"), (("a", 0.0), "is a number"), ((0, 1e5), "f16")],
+)
+def test_numbers_for_compiled_files(values: tuple[Any, ...], complaint: str, tmp_path: Path) -> None:
+    y = floats()
+    save([scale.compile(y, 1.0)], tmp_path / "k.topsbin")
+    function = tops.Module.load(tmp_path / "k.topsbin").function("scale")
+    with pytest.raises(tops.LaunchError, match=f"scale: .*{complaint}"):
+        function[1](y, *values)
+
+
+def test_numbers_of_bf16_are_not_rounded_to_infinity() -> None:
+    @tops.kernel
+    def fill(y: tops.ptr(tops.f32), v: tops.bf16) -> None:  # type: ignore[valid-type]
+        tops.store(y[0:1], v)
+
+    y = floats()
+    fill[1](y, 3.38e38)
+    for value in (3.4e38, -3.4e38):
+        with pytest.raises(tops.LaunchError, match="which does not fit bf16"):
+            fill[1](y, value)
 
 
 @pytest.mark.parametrize("part", [None, 3, b"s60", "", "a" * 5000, "\0", "\0.toml"])

@@ -317,6 +317,14 @@ def test_a_launch_is_its_array() -> None:
     assert repr(launch).startswith("<Launch of scale on s60: 1 x 2 threads")
 
 
+def test_a_launch_of_bfloat16_is_an_array_of_numbers() -> None:
+    torch = pytest.importorskip("torch")
+    x = torch.tensor([[1.5, -2.0]], dtype=torch.bfloat16)
+    launch = copy[1](x, torch.zeros_like(x))
+    assert np.array_equal(np.asarray(launch).astype(np.float32), [[1.5, -2.0]])
+    assert np.asarray(launch, np.float32).dtype == np.float32
+
+
 def test_a_launch_of_several_arrays_is_none_of_them() -> None:
     @tops.kernel
     def both(x: tops.ptr(tops.f32), y: tops.ptr(tops.f32)):

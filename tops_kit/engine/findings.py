@@ -235,18 +235,23 @@ def _excerpt(access: Access) -> list[str]:
     return out + [f"  inlined at {outer}" for outer in access.location[1:]]
 
 
+def location_json(location: Sequence[Place]) -> list[dict[str, Any]]:
+    """Places, innermost first, as JSON has them."""
+    return [
+        {
+            "file": place.path,
+            "line": place.line,
+            "column": place.column + 1,
+            "end_column": place.end_column + 1,
+            "text": place.text,
+        }
+        for place in location
+    ]
+
+
 def _access_json(access: Access) -> dict[str, Any]:
     return {
-        "location": [
-            {
-                "file": place.path,
-                "line": place.line,
-                "column": place.column + 1,
-                "end_column": place.end_column + 1,
-                "text": place.text,
-            }
-            for place in access.location
-        ],
+        "location": location_json(access.location),
         "thread": access.thread,
         "block": access.block,
         "sip": access.sip,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import struct
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ _RANGES = {
     "i8": (-128, 127),
     "u8": (0, 255),
 }
+_BF16_END = 2.0**128 - 2.0**119  # from here on numbers are rounded to infinity
 _SIMPLE = (int, float, bool, str, type(None), DType)
 
 
@@ -170,31 +172,35 @@ class Arguments:
                 arrays[name] = value
                 out.append(as_global(value, name, kind.dtype))
             else:
-                out.append(self._number(name, kind, value))
+                out.append(number_of(name, kind, value))
         return out, arrays
 
-    def _number(self, name: str, kind: DType, value: Any) -> int | float:
-        if kind.is_float:
-            if isinstance(value, bool) or not isinstance(value, float | int | np.floating | np.integer):
-                raise LaunchError(f"{name} is a number ({kind}), got {_shown(value)}")
-            try:
-                real = float(value)
-                struct.pack("<e" if kind == F16 else "<f", real)
-            except OverflowError:
-                raise LaunchError(f"{name} is {_shown(value)}, which does not fit {kind}") from None
-            return real
-        if kind == BOOL:
-            if isinstance(value, bool | np.bool_):
-                return int(value)
-            raise LaunchError(f"{name} is True or False, got {_shown(value)}")
+
+def number_of(name: str, kind: DType, value: Any) -> int | float:
+    """A number as a parameter of a type takes it. Raises LaunchError: it is none, or does not fit."""
+    if kind.is_float:
+        if isinstance(value, bool) or not isinstance(value, float | int | np.floating | np.integer):
+            raise LaunchError(f"{name} is a number ({kind}), got {_shown(value)}")
         try:
-            number = operator.index(value)
-        except TypeError:
-            raise LaunchError(f"{name} is an integer ({kind}), got {_shown(value)}") from None
-        low, high = _RANGES[kind.name]
-        if not low <= number <= high:
-            raise LaunchError(f"{name} is {number}, which does not fit {kind} ({low} to {high})")
-        return number
+            real = float(value)
+            struct.pack("<e" if kind == F16 else "<f", real)
+            if kind == BF16 and math.isfinite(real) and abs(real) >= _BF16_END:
+                raise OverflowError
+        except OverflowError:
+            raise LaunchError(f"{name} is {_shown(value)}, which does not fit {kind}") from None
+        return real
+    if kind == BOOL:
+        if isinstance(value, bool | np.bool_):
+            return int(value)
+        raise LaunchError(f"{name} is True or False, got {_shown(value)}")
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise LaunchError(f"{name} is an integer ({kind}), got {_shown(value)}") from None
+    low, high = _RANGES[kind.name]
+    if not low <= number <= high:
+        raise LaunchError(f"{name} is {number}, which does not fit {kind} ({low} to {high})")
+    return number
 
 
 def _how(parameter: Parameter, dtype: DType, value: Any) -> str:

@@ -452,6 +452,12 @@ def array_at(pointer: DevicePointer, shape: Any, dtype: Any) -> Array:
     return Array._make(pointer.block, pointer.address, kind, extents, contiguous(extents, kind.size_bytes))
 
 
+def tensor_array(tensor: Any) -> npt.NDArray[Any]:
+    """A CPU tensor as a numpy array: the same memory, but for bf16 without ml_dtypes, which is widened."""
+    bf16 = str(tensor.dtype) == "torch.bfloat16"
+    return of_bits(host_array(tensor, None), BF16) if bf16 else np.asarray(tensor.detach())
+
+
 def of_bits(bits: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:
     """An array as people want it, from how it is held: bf16 has a type in ml_dtypes, else it is widened."""
     if dtype != BF16:

@@ -35,7 +35,7 @@ from tops_kit.runtime.launch_shape import shape_of_threads
 from tops_kit.runtime.launcher import Launcher
 from tops_kit.runtime.parts import PARTS, target_of
 from tops_kit.runtime.process import RUNTIME
-from tops_kit.runtime.settings import Settings, check_options
+from tops_kit.runtime.settings import Settings, check_options, check_together
 from tops_kit.topscc.python.build import build, too_deep
 from tops_kit.topscc.python.captures import Captures
 from tops_kit.topscc.python.signature import Parameter, read_signature
@@ -257,6 +257,7 @@ class Kernel:
             key = (key, RUNTIME.local.device)  # devices may be of several parts
         found = None if key is None else self._launchers.get(key)
         if found is None:
+            check_together(self.name, self._settings)
             grid, block = self.shape(threads)
             found = Launcher(self._definition, self._settings, grid, block)
             if key is not None:

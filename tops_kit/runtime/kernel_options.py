@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +14,7 @@ import numpy.typing as npt
 from tops_kit.errors import UserError
 from tops_kit.isa.dtypes import BF16, DType
 from tops_kit.runtime.errors import LaunchError
-from tops_kit.runtime.examples import LAUNCH_KEYS
-from tops_kit.runtime.kernel import Kernel
+from tops_kit.runtime.examples import LAUNCH_KEYS, Examples
 from tops_kit.topscc.language.types import PointerType, constexpr, dtype_of
 from tops_kit.topscc.python.build import ArrayType
 from tops_kit.topscc.python.signature import MISSING, Parameter
@@ -72,10 +71,26 @@ def read_array(name: str, text: str) -> ArrayOption:
     return ArrayOption(dtype, tuple(int(extent) for extent in match["extents"].split("x")))
 
 
+class Tried(Protocol):
+    """A kernel as far as arguments are made for it."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """What it takes."""
+
+    @property
+    def examples(self) -> Examples:
+        """Its example and reference."""
+
+
 class KernelOptions:
     """Arguments for one kernel, from its example and the command line."""
 
-    def __init__(self, kernel: Kernel, given: Mapping[str, str]) -> None:
+    def __init__(self, kernel: Tried, given: Mapping[str, str]) -> None:
         self._kernel = kernel
         self._parameters = {parameter.name: parameter for parameter in kernel.parameters}
         self._given = dict(given)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import linecache
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import CodeType
@@ -16,6 +16,7 @@ from tops_kit.gcu import Specification
 from tops_kit.isa.binary import load
 from tops_kit.isa.errors import BinaryError
 from tops_kit.isa.program import Program
+from tops_kit.runtime.arguments import number_of
 from tops_kit.runtime.array import Array
 from tops_kit.runtime.arrays import array_type, as_global, is_array
 from tops_kit.runtime.codes import Code
@@ -24,10 +25,11 @@ from tops_kit.runtime.hooks import api
 from tops_kit.runtime.kernel import Kernel
 from tops_kit.runtime.launch_shape import shape_of_threads
 from tops_kit.runtime.launching import launch_kernel
+from tops_kit.runtime.parts import PARTS
 from tops_kit.runtime.plan import Plan
 from tops_kit.runtime.process import RUNTIME
 from tops_kit.runtime.result import Launch
-from tops_kit.runtime.settings import Settings, check_options
+from tops_kit.runtime.settings import Settings, check_options, check_together
 
 if TYPE_CHECKING:
     from tops_kit.runtime.stream import Stream
@@ -94,15 +96,31 @@ class Function:
     Its constexprs were given when it was compiled; the arguments are its other parameters.
     """
 
-    def __init__(self, module: Module, program: Program, settings: Settings | None = None) -> None:
+    def __init__(
+        self, module: Module, programs: Mapping[str, Program], settings: Settings | None = None
+    ) -> None:
         self.module = module
-        self.program = program
+        self.programs = programs  # by the part that each was compiled for
         self._settings = settings or Settings()
+
+    @property
+    def program(self) -> Program:
+        """What was compiled for its part; where there is none, for another."""
+        return self.programs.get(self.part.name) or next(iter(self.programs.values()))
+
+    @property
+    def part(self) -> Specification:
+        """The part that it runs on: that of `on`, else of the thread's device."""
+        return self._settings.part or RUNTIME.default_part()
+
+    def on(self, part: str | Path | Specification) -> Function:
+        """The function on another part: see Kernel.on. Raises SpecificationError."""
+        return Function(self.module, self.programs, replace(self._settings, part=PARTS.get(part)))
 
     @property
     def name(self) -> str:
         """The kernel's name."""
-        return self.program.name
+        return next(iter(self.programs.values())).name
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -112,15 +130,16 @@ class Function:
     def options(self, **settings: Any) -> Function:
         """The function with other settings; see Kernel.options. Raises LaunchError."""
         check_options(self.name, settings)
-        return Function(self.module, self.program, replace(self._settings, **settings))
+        return Function(self.module, self.programs, replace(self._settings, **settings))
 
     def __getitem__(self, threads: Any) -> FunctionLauncher:
         """With its threads. Raises LaunchError."""
-        grid, block = shape_of_threads(self.name, threads, RUNTIME.default_part())
+        check_together(self.name, self._settings)
+        grid, block = shape_of_threads(self.name, threads, self.part)
         return FunctionLauncher(self, self._settings, grid, block)
 
     def __repr__(self) -> str:
-        return f"<Function {self.name} for {self.program.arch}>"
+        return f"<Function {self.name} for {', '.join(self.programs)}>"
 
 
 class FunctionLauncher:
@@ -150,32 +169,39 @@ class FunctionLauncher:
         """The plan for arguments, those in order, and whether arrays of a device are among them."""
         function = self.function
         function.module.check()
-        program = function.program
         names = function.parameters
         values = _ordered(function.name, names, args, keywords)
         context = stream.context if stream is not None else RUNTIME.current()
-        part = context.default_stream.part if stream is None else stream.part
-        device = context.device
-        if device is not None and device.part != program.arch:
-            fail(
-                Code.topsErrorNoBinaryForGpu,
-                f"{function.name} was compiled for {program.arch}, device {device.index} is {device.part}",
-            )
+        part = self.settings.part
+        archs = []
+        if part is None:
+            part = context.default_stream.part if stream is None else stream.part
+            archs = [] if context.device is None else [context.device.part]  # a slice has another name
+        archs.append(part.name)
         plan = self._plans.get(part)
         if plan is None:
+            found = [function.programs[arch] for arch in archs if arch in function.programs]
+            if not found:
+                fail(
+                    Code.topsErrorNoBinaryForGpu,
+                    f"{function.name} was compiled for {', '.join(function.programs)}, not for {archs[0]}",
+                )
             plan = self._plans[part] = Plan(
-                program, part, self.settings, grid=self.grid, block=self.block,
+                found[0], part, self.settings, grid=self.grid, block=self.block,
                 positions=range(len(names)), names=names, launcher=self, pack=self._pack, holds=_always,
             )  # fmt: skip
         self._pack(values)
         return plan, values, any(type(value) is Array for value in values)
 
     def _pack(self, values: Sequence[Any]) -> list[Any]:
-        out = []
+        out: list[Any] = []
         name = self.function.name
         for parameter, value in zip(self.function.program.parameters, values, strict=True):
             if parameter.kind != "pointer":
-                out.append(value)
+                try:
+                    out.append(number_of(parameter.name, parameter.dtype, value))
+                except LaunchError as reason:
+                    raise LaunchError(f"{name}: {reason}") from None
                 continue
             if not is_array(value):
                 raise LaunchError(f"{name}: {parameter.name} is an array, got {type(value).__name__}")
@@ -219,7 +245,10 @@ def _load(path: str | Path) -> Module:
         code = Code.topsErrorFileNotFound if missing else Code.topsErrorInvalidImage
         raise TopsError(code, str(error)) from None
     module = Module(str(path), {})
-    module._functions.update({program.name: Function(module, program) for program in programs})
+    by_name: dict[str, dict[str, Program]] = {}
+    for program in programs:
+        by_name.setdefault(program.name, {})[program.arch] = program
+    module._functions.update({name: Function(module, some) for name, some in by_name.items()})
     return module
 
 

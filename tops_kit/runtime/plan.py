@@ -31,7 +31,14 @@ if TYPE_CHECKING:
     from tops_kit.runtime.stream import Stream
 
 _MOVED = struct.Struct("=16q")  # from and to: none, L1, L2, L3
-_SMALL = {"f16": (-65504, 65504), "i16": (-(1 << 15), (1 << 15) - 1), "i8": (-128, 127), "u8": (0, 255)}
+_BF16 = (1 << 128) - (1 << 120)  # its largest number
+_SMALL = {
+    "f16": (-65504, 65504),
+    "bf16": (-_BF16, _BF16),
+    "i16": (-(1 << 15), (1 << 15) - 1),
+    "i8": (-128, 127),
+    "u8": (0, 255),
+}
 
 
 class Planner(Protocol):

@@ -14,6 +14,8 @@ from tops_kit.engine.timing_result import TimingResult
 from tops_kit.gcu import Specification
 from tops_kit.gcu.simulation import Operation
 from tops_kit.isa.program import Program
+from tops_kit.runtime.array import tensor_array
+from tops_kit.runtime.arrays import is_tensor
 from tops_kit.runtime.errors import LaunchError, TopsError
 from tops_kit.runtime.plan import Outcome, Plan, untimed
 
@@ -145,7 +147,10 @@ class Launch:
             raise LaunchError(
                 f"{self.program.name} stores to {', '.join(stored)}: take one: launch[{stored[0]!r}]"
             )
-        out = np.asarray(self.arrays[stored[0]], dtype)
+        array = self.arrays[stored[0]]
+        if is_tensor(array):
+            array = tensor_array(array)
+        out = np.asarray(array, dtype)
         return out.copy() if copy else out
 
     def __repr__(self) -> str:

@@ -67,6 +67,20 @@ ALLOWED: dict[str, tuple[Callable[[Any], bool], str]] = {
 }
 
 
+def check_together(name: str, settings: Settings) -> None:
+    """Raises LaunchError for options that the mode makes nothing of."""
+    if settings.pipeline and settings.mode != "timed":
+        raise LaunchError(
+            f"{name}: pipeline=True tells what units did when, which a launch of mode {settings.mode} does "
+            'not know: leave one out, or mode="timed"'
+        )
+    if settings.defer and settings.mode not in ("sanitized", "debug"):
+        raise LaunchError(
+            f"{name}: defer=True is for modes sanitized and debug, not {settings.mode}: leave it out, or "
+            'mode="sanitized"'
+        )
+
+
 def check_options(name: str, settings: Mapping[str, Any]) -> None:
     """Raises LaunchError for options that launches don't have."""
     from tops_kit.runtime.stream import Stream

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tops_kit.engine.fault import KernelFault
 from tops_kit.errors import UserError
 from tops_kit.gcu import Specification, part_names
 from tops_kit.isa.binary import SUFFIX, load, save
@@ -47,11 +48,13 @@ examples:
 _RUN_HELP = """\
 Arguments come from the kernel's example (a function under @KERNEL.example in the file) and --arg; arrays
 that have neither are random numbers of the shape that --arg gives. What the kernel stores is compared with
-its reference (@KERNEL.reference); exit code 1 when it differs.
+its reference (@KERNEL.reference); exit code 1 when it differs. A FILE that topscc compiled (.topsbin) has no
+example: all arguments are given.
 
 examples:
   topscc run k.py:softmax --arg rows=4096 -arch s60,i20
   topscc run k.py:add --arg x=10000 --arg y=10000 --arg z=10000 --arg n=10000 --threads 12
+  topscc run k.topsbin:softmax --arg x=64x4096 --arg y=64x4096 --arg rows=64
 """
 
 
@@ -193,7 +196,8 @@ def _emit(what: str | None, programs: list[Program]) -> None:
 
 
 def _run(words: list[str]) -> int:
-    from tops_kit.runtime.trial import try_kernel
+    from tops_kit.runtime.compiled_files import CompiledKernel, compiled_kernel
+    from tops_kit.runtime.trial import Trial, fault_json, try_kernel
 
     parser = _parser("topscc run", "Launch a kernel, check it, and tell what it took.", _RUN_HELP)
     parser.add_argument("file", metavar="FILE[:KERNEL]")
@@ -209,24 +213,39 @@ def _run(words: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="everything as JSON")
     args = parser.parse_args(words)
     path, name = split_name(args.file)
-    kernel = kernel_of(path, name)
+    kernel: Kernel | CompiledKernel
+    if path.suffix == SUFFIX:
+        kernel = compiled_kernel(path, name)
+        parts = kernel.parts() if args.arch is None else _parts(args.arch)
+    else:
+        kernel, parts = kernel_of(path, name), _parts(args.arch)
     arguments, shape = KernelOptions(kernel, read_options(args.arg)).arguments(args.seed)
     if args.threads or args.grid or args.block:
         if args.threads and (args.grid or args.block):
             raise UserError("--threads goes without --grid and --block")
         wanted = {"threads": args.threads, "grid": args.grid, "block": args.block}
         shape = {key: value for key, value in wanted.items() if value}
-    trials = [
-        try_kernel(
-            kernel, part, arguments, shape, sanitize=args.sanitize, pipeline=args.pipeline, quiet=args.json
-        )
-        for part in _parts(args.arch)
-    ]
+    trials: list[Trial] = []
+    failed: tuple[KernelFault, Specification] | None = None
+    for part in parts:
+        try:
+            trials.append(
+                try_kernel(
+                    kernel, part, arguments, shape,
+                    sanitize=args.sanitize, pipeline=args.pipeline, quiet=args.json,
+                )
+            )  # fmt: skip
+        except KernelFault as fault:
+            failed = fault, part
+            break
     if args.json:
-        json.dump([trial.to_json() for trial in trials], sys.stdout, indent=1)
+        told = [trial.to_json() for trial in trials]
+        json.dump([*told, *([fault_json(*failed)] if failed else [])], sys.stdout, indent=1)
         sys.stdout.write("\n")
-    else:
+    elif trials:
         print("\n\n".join(trial.text(lines=args.lines, pipeline=args.pipeline) for trial in trials))
+    if failed is not None:
+        raise failed[0]
     return 0 if all(trial.good for trial in trials) else EXIT_DIFFERENT
 
 

@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tops_kit.engine.findings import Report
+from tops_kit.engine.fault import KernelFault
+from tops_kit.engine.findings import Report, location_json
 from tops_kit.gcu import Specification
 from tops_kit.runtime.arrays import is_array
+from tops_kit.runtime.compiled_files import CompiledKernel
 from tops_kit.runtime.errors import LaunchError
 from tops_kit.runtime.examples import Difference
 from tops_kit.runtime.kernel import Kernel
 from tops_kit.runtime.result import Launch
+from tops_kit.topscc.python.signature import MISSING
 
 JSON_VERSION = 1  # grows when a key changes its meaning; new keys do not count
 
@@ -25,6 +28,7 @@ class Trial:
     checked: Mapping[str, int]
     differences: tuple[Difference, ...]
     findings: Report | None  # of the sanitizer, where it was asked for
+    checkable: bool = True  # whether a reference is possible: compiled files have none
 
     @property
     def good(self) -> bool:
@@ -43,7 +47,10 @@ class Trial:
         name = self.launch.program.name
         out = [str(self.findings)] if self.findings is not None else []
         if not self.checked:
-            return [*out, f"{name}: not checked: the file names no reference (@{name}.reference)"]
+            why = f"the file names no reference (@{name}.reference)"
+            if not self.checkable:
+                why = "a compiled file has no reference: try the kernel's source"
+            return [*out, f"{name}: not checked: {why}"]
         for one in self.differences:
             place = ", ".join(str(index) for index in one.at)
             out.append(
@@ -65,14 +72,39 @@ class Trial:
             "good": self.good,
             "checked": dict(self.checked),
             "differences": [asdict(one) for one in self.differences],
+            "fault": None,
             "findings": None if self.findings is None else self.findings.to_json(),
             "output": list(self.launch.output),
             "timing": self.launch.report.to_json(),
         }
 
 
+def fault_json(fault: KernelFault, part: Specification) -> dict[str, Any]:
+    """A trial that ended with a fault, as `Trial.to_json`."""
+    return {
+        "version": JSON_VERSION,
+        "kernel": fault.kernel,
+        "part": part.name,
+        "good": False,
+        "checked": {},
+        "differences": [],
+        "fault": {
+            "kind": fault.kind.name,
+            "message": fault.message,
+            "location": location_json(fault.location),
+            "thread": fault.thread,
+            "block": fault.block,
+            "buffer": fault.buffer,
+            "space": fault.space,
+        },
+        "findings": None if fault.report is None else fault.report.to_json(),
+        "output": list(fault.output),
+        "timing": None,
+    }
+
+
 def try_kernel(
-    kernel: Kernel,
+    kernel: Kernel | CompiledKernel,
     part: Specification,
     arguments: Mapping[str, Any],
     shape: Mapping[str, Any],
@@ -93,9 +125,9 @@ def try_kernel(
         findings = chosen.options(mode="sanitized", quiet=True)[threads](**_copies(arguments)).faults
     launch = chosen.options(mode="timed", pipeline=pipeline, quiet=quiet)[threads](**_copies(arguments))
     if not kernel.examples.has_reference:
-        return Trial(launch, {}, (), findings)
+        return Trial(launch, {}, (), findings, isinstance(kernel, Kernel))
     try:
-        expected = kernel.examples.expected(_copies(arguments), launch.stored)
+        expected = kernel.examples.expected(_copies(_whole(kernel, arguments)), launch.stored)
         differences = kernel.examples.differences(expected, launch.arrays)
     except LaunchError as reason:
         raise LaunchError(f"{kernel.name}: {reason}") from None
@@ -109,6 +141,12 @@ def _threads(shape: Mapping[str, Any], part: Specification) -> Any:
     if "grid" in shape:
         return shape["grid"], part.sips_per_cluster
     return shape.get("threads", part.sips)
+
+
+def _whole(kernel: Kernel | CompiledKernel, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments with the defaults of those that are not given, as the launch has them."""
+    defaults = {p.name: p.default for p in kernel.parameters if p.default is not MISSING}
+    return {**defaults, **arguments}
 
 
 def _copies(arguments: Mapping[str, Any]) -> dict[str, Any]:
