@@ -183,7 +183,6 @@ def test_arrays_are_made_for_kernels_without_example(
         (["k.py:softmax", "-arch", "s61"], "no part 's61': one of i20, s60, t20"),
         (["k.topsbin"], "k.topsbin: no such file"),
         (["bad.topsbin"], "bad.topsbin: not a topsbin file"),
-        (["syntax.py"], "syntax.py:2: invalid syntax"),
         (["raises.py"], "raises.py:2: ZeroDivisionError: division by zero"),
         (["empty.py"], "empty.py: no kernels: they are functions under @tops.kernel"),
         (
@@ -198,7 +197,6 @@ def test_errors_are_one_line(
     words: list[str], message: str, k: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "bad.topsbin").write_bytes(b"nothing of the kind")
-    (tmp_path / "syntax.py").write_text("\na = = 3\n")
     (tmp_path / "raises.py").write_text("\n1 / 0\n")
     (tmp_path / "empty.py").write_text("\n")
     assert main(words) == 2
@@ -216,6 +214,17 @@ def test_a_refusal_is_printed_as_compilers_do(tmp_path: Path, capsys: pytest.Cap
         f"{file}:4:9: error: / of i32",
         "        a = n / 2",
         "            ^^^^^",
+    ]
+
+
+def test_what_is_no_python_is_printed_so_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "k.py"
+    file.write_text("\na = (= 3\n")
+    assert main([str(file)]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        f"{file}:2:6: error: invalid syntax",
+        "    a = (= 3",
+        "         ^",
     ]
 
 

@@ -127,7 +127,7 @@ CASES: dict[str, tuple[Case, str, str]] = {
     "literal out of range": (
         lambda k: k.binary("add", k.full(I8, (4,), 0), 300),
         "300 does not fit i8 (-128 to 127)",
-        "",
+        "take a wider type: .to(tops.i32)",
     ),
     "extents": (
         lambda k: k.binary("add", f32_tile(k, 4, 8), f32_tile(k, 4, 6)),
@@ -182,12 +182,12 @@ CASES: dict[str, tuple[Case, str, str]] = {
     "index outside": (
         lambda k: k.index(f32_tile(k), [4]),
         "index 4 is outside of axis 0, which has 4 elements",
-        "",
+        "they are 0 to 3, or -4 to -1 from the end",
     ),
     "negative index outside": (
         lambda k: k.index(f32_tile(k), [-5]),
         "index -5 is outside of axis 0, which has 4 elements",
-        "",
+        "they are 0 to 3, or -4 to -1 from the end",
     ),
     "slice outside": (
         lambda k: k.index(f32_tile(k), [part(2, 6)]),
@@ -217,7 +217,7 @@ CASES: dict[str, tuple[Case, str, str]] = {
     "axes of a buffer": (
         lambda k: k.buffer("b", "L1", F32, (1, 2, 3, 4)),
         "b has 4 axes; buffers have 1 to 3",
-        "write the shape as a tuple",
+        "join axes: (a * b, c, d), or loop over one",
     ),
     "element of L3": (
         lambda k: k.element(k.pointer("p", F32, 1), [0]),
@@ -253,7 +253,7 @@ CASES: dict[str, tuple[Case, str, str]] = {
     "channel": (
         lambda k: k.transfer(k.slot(k.buffer("b", "L1", F32, (8,)), 0), k.pointer("p", F32, 1), channel=256),
         "channel 256; 0 to 254, or 255, are possible",
-        "",
+        "leave it out: each line has one of its own",
     ),
     "wait for a number": (
         lambda k: k.wait(k.special("thread_id")),
@@ -302,7 +302,11 @@ CASES: dict[str, tuple[Case, str, str]] = {
         GIVE_IT_A_VALUE + "i = ...",
     ),
     "break outside of a loop": (lambda k: k.break_(), "break outside of a loop", ""),
-    "range with step 0": (lambda k: k.begin_range("i", 0, 1, 0), "a range with step 0", ""),
+    "range with step 0": (
+        lambda k: k.begin_range("i", 0, 1, 0),
+        "a range with step 0",
+        "steps are at least 1, or at most -1",
+    ),
     "atomic on a slice": (
         lambda k: k.atomic("add", k.index(k.pointer("p", I32, 1), [part(0, 2)]), 1),
         "an atomic operation needs one element, this has 1 axes",
@@ -334,7 +338,11 @@ CASES: dict[str, tuple[Case, str, str]] = {
         "extent 0 of a tile has no bound that is known when compiling",
         "give it a bound from constexprs: tops.minimum(n, BLOCK)",
     ),
-    "axis": (lambda k: k.reduce("sum", f32_tile(k), 2), "axis 2 of a tile of 2 axes", ""),
+    "axis": (
+        lambda k: k.reduce("sum", f32_tile(k), 2),
+        "axis 2 of a tile of 2 axes",
+        "they are 0 to 1, or -1 for the last",
+    ),
     "reshape": (lambda k: k.reshape(f32_tile(k), (4, 9)), "(4, 8) has 32 elements, (4, 9) has 36", ""),
 }
 

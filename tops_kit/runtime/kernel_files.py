@@ -9,7 +9,9 @@ from pathlib import Path
 from types import ModuleType
 
 from tops_kit.errors import UserError
+from tops_kit.isa.program import SourceFile
 from tops_kit.runtime.kernel import Kernel
+from tops_kit.topscc.diagnostics import KernelError, Where
 
 
 class FileError(UserError):
@@ -27,7 +29,7 @@ def split_name(text: str) -> tuple[Path, str | None]:
 def kernels_of(path: Path) -> dict[str, Kernel]:
     """The kernels of a file by name, in the order of the file; importing runs it, as Python does.
 
-    Raises FileError.
+    Raises FileError, KernelError (it is no Python).
     """
     module = _imported(path)
     found = {kernel.name: kernel for kernel in vars(module).values() if isinstance(kernel, Kernel)}
@@ -67,6 +69,8 @@ def _imported(path: Path) -> ModuleType:
     except UserError:
         raise
     except SyntaxError as error:
+        if error.lineno and error.offset and error.text:
+            raise _refused(error, path) from None
         line = f":{error.lineno}" if error.lineno else ""
         raise FileError(f"{error.filename or path}{line}: {error.msg}") from None
     except (KeyboardInterrupt, SystemExit):
@@ -77,6 +81,17 @@ def _imported(path: Path) -> ModuleType:
         sys.path.remove(folder)
         sys.path.append(folder)
     return module
+
+
+def _refused(error: SyntaxError, path: Path) -> KernelError:
+    """What is no Python, shown as what is no kernel: with the line and the place in it."""
+    line, column = error.lineno or 1, max(0, (error.offset or 1) - 1)
+    end = (error.end_offset or 0) - 1
+    source = SourceFile(error.filename or str(path), error.text or "", line)
+    end_line = error.end_lineno or line
+    if end_line == line and end <= column:
+        end = column + 1
+    return KernelError(error.msg, Where(source, line, column, end_line, end))
 
 
 def _place(error: BaseException, path: Path) -> str:

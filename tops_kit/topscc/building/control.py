@@ -169,7 +169,7 @@ class ControlBuilder(VariableBuilder):
         )
         number = self._constant_int(stride)
         if number == 0:
-            raise self._error("a range with step 0", where)
+            raise self._error("a range with step 0", where, "steps are at least 1, or at most -1")
         bounds = [self._constant_int(operand) for operand in (first, last)]
         if number is not None and None not in bounds:
             rounds = range(bounds[0] or 0, bounds[1] or 0, number)

@@ -80,3 +80,13 @@ def _with_ones(longer: Shape, shorter: Shape) -> bool:
         elif extent != 1:
             return False
     return not left
+
+
+def shape_hint(axes: int) -> str:
+    """What to write for a shape of a number of axes that is not possible."""
+    return "join axes: (a * b, c, d), or loop over one" if axes > 3 else "write the shape as a tuple: (n,)"
+
+
+def axes_hint(rank: int) -> str:
+    """Which axes there are."""
+    return "it is 0, or -1" if rank == 1 else f"they are 0 to {rank - 1}, or -1 for the last"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tops_kit.isa.dtypes import BOOL, F32, I32, DType, accumulator
 from tops_kit.topscc import tree
 from tops_kit.topscc.building.arithmetic import ArithmeticBuilder
-from tops_kit.topscc.building.shapes import broadcast, differ
+from tops_kit.topscc.building.shapes import axes_hint, broadcast, differ, shape_hint
 from tops_kit.topscc.building.values import Operand, kind_name
 from tops_kit.topscc.diagnostics import Where
 from tops_kit.topscc.kinds import (
@@ -67,14 +67,14 @@ class TileBuilder(ArithmeticBuilder):
             raise self._error(
                 f"a tile of {len(shape)} axes; 1 to {MAX_TILE_AXES} are possible",
                 where,
-                "write the shape as a tuple",
+                shape_hint(len(shape)),
             )
         values = tuple(self._integer(extent, where, "an extent") for extent in shape)
         kept = tuple(self._extent_of(value) for value in values)
         for axis, extent in enumerate(kept):
             self._bounded(extent, axis, where)
             if not isinstance(shape[axis], Value) and int(shape[axis]) < 0:  # type: ignore[arg-type]
-                raise self._error(f"extent {axis} is {shape[axis]}", where)
+                raise self._error(f"extent {axis} is {shape[axis]}", where, "extents are at least 0")
         return values, kept
 
     def _bounded(self, extent: Extent, axis: int, where: Where) -> None:
@@ -87,7 +87,10 @@ class TileBuilder(ArithmeticBuilder):
 
     def _axis(self, axis: int, rank: int, where: Where) -> int:
         if not isinstance(axis, int) or not -rank <= axis < rank:
-            raise self._error(f"axis {axis} of a tile of {rank} ax{'i' if rank == 1 else 'e'}s", where)
+            raise self._error(
+                f"axis {axis} of a tile of {rank} ax{'i' if rank == 1 else 'e'}s", where,
+                axes_hint(rank),
+            )  # fmt: skip
         return axis % rank
 
     def copy_tile(self, a: Value, where: Where) -> Value:
@@ -217,7 +220,10 @@ class TileBuilder(ArithmeticBuilder):
                 f"products of {dtype} into {kind.dtype}", where, f"the accumulator must be of {dtype}"
             )
         if len(shape) != kind.rank or any(differ(d, s) for d, s in zip(kind.shape, shape, strict=True)):
-            raise self._error(f"the product {shape_text(shape)} does not fit {shape_text(kind.shape)}", where)
+            raise self._error(
+                f"the product {shape_text(shape)} does not fit {shape_text(kind.shape)}", where,
+                f"the accumulator must be {shape_text(shape)}",
+            )  # fmt: skip
         self._changed(target, where)
         self._emit(tree.Mma(where, target, a, b))
 
@@ -238,7 +244,9 @@ class TileBuilder(ArithmeticBuilder):
             raise self._error(f"matrices of {left.dtype} can't be multiplied", where)
         if left.rank != right.rank or left.rank < 2:
             raise self._error(
-                f"{shape_text(left.shape)} @ {shape_text(right.shape)}: both need 2 axes, or both 3", where
+                f"{shape_text(left.shape)} @ {shape_text(right.shape)}: both need 2 axes, or both 3",
+                where,
+                "a row is t[None, :], a column t[:, None]; of two rows: tops.sum(a * b)",
             )
         if differ(left.shape[-1], right.shape[-2]):
             raise self._error(

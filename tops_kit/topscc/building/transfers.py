@@ -274,4 +274,8 @@ class TransferBuilder(ControlBuilder):
         if channel is None or isinstance(channel, Channel):
             return
         if isinstance(channel, bool) or not isinstance(channel, int) or not 0 <= channel <= MAX_CHANNEL + 1:
-            raise self._error(f"channel {channel!r}; 0 to {MAX_CHANNEL}, or 255, are possible", where)
+            raise self._error(
+                f"channel {channel!r}; 0 to {MAX_CHANNEL}, or 255, are possible",
+                where,
+                "leave it out: each line has one of its own",
+            )

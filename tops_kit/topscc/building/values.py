@@ -18,6 +18,7 @@ from tops_kit.topscc.tree import Constant, Value
 Operand: TypeAlias = Value | int | float | bool
 Number: TypeAlias = int | float | bool
 _T = TypeVar("_T")
+_WIDEST = "no integer type is wider: compute in f32, or write the bits as a number below 0"
 
 # what each integer type holds
 _RANGES = {
@@ -81,7 +82,10 @@ class ValueBuilder(BuilderState):
             return Constant(0, BOOL_KIND, number)
         low, high = _RANGES[dtype.name]
         if not low <= number <= high:
-            raise self._error(f"{_shown(number)} does not fit {dtype} ({low} to {high})", where)
+            raise self._error(
+                f"{_shown(number)} does not fit {dtype} ({low} to {high})", where,
+                _WIDEST if dtype == I32 else f"take a wider type: {self._words.cast(I32)}",
+            )  # fmt: skip
         return Constant(0, I32_KIND, int(number))
 
     def _typed(self, operand: Operand, where: Where) -> Value:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tops_kit.isa.dtypes import DType
 from tops_kit.topscc import tree
-from tops_kit.topscc.building.shapes import differ
+from tops_kit.topscc.building.shapes import axes_hint, differ, shape_hint
 from tops_kit.topscc.building.state import I32_KIND, Holding
 from tops_kit.topscc.building.values import Item, Operand, Slice, ValueBuilder, kind_name, scalar_type
 from tops_kit.topscc.diagnostics import Where
@@ -80,11 +80,14 @@ class ViewBuilder(ValueBuilder):
             raise self._error(
                 f"{name} has {len(extents)} axes; buffers have 1 to {MAX_TILE_AXES}",
                 where,
-                "write the shape as a tuple",
+                shape_hint(len(extents)),
             )
         for axis, extent in enumerate(extents):
             if extent < 1:
-                raise self._error(f"extent {axis} of {name} is {extent}; it must be at least 1", where)
+                raise self._error(
+                    f"extent {axis} of {name} is {extent}; it must be at least 1", where,
+                    "buffers have a size of their own: use slices for less of it",
+                )  # fmt: skip
         count = self._static(slots, f"the number of slots of {name}", where)
         if not 1 <= count <= MAX_SLOTS:
             raise self._error(f"{name} has {count} slots; 1 to {MAX_SLOTS} are possible", where)
@@ -180,7 +183,11 @@ class ViewBuilder(ValueBuilder):
         if isinstance(item, float | bool):
             raise self._error(f"subscript {item!r} is no integer", where)
         if isinstance(item, int) and isinstance(extent, int) and not -extent <= item < extent:
-            raise self._error(f"index {item} is outside of axis {axis}, which has {extent} elements", where)
+            raise self._error(
+                f"index {item} is outside of axis {axis}, which has {extent} elements",
+                where,
+                f"they are 0 to {extent - 1}, or -{extent} to -1 from the end" if extent else "it is empty",
+            )
         if isinstance(item, int) and item < 0:
             return self._from_end(base, axis, item, where)
         return self._integer(item, where, f"the subscript of axis {axis}")
@@ -367,7 +374,7 @@ class ViewBuilder(ValueBuilder):
         """Extent of one axis: an int when known, else an i32 value."""
         kind = self._base(base, where)
         if not -kind.rank <= axis < kind.rank:
-            raise self._error(f"axis {axis} of {kind.rank} axes", where)
+            raise self._error(f"axis {axis} of {kind.rank} axes", where, axes_hint(kind.rank))
         axis %= kind.rank
         extent = kind.shape[axis]
         if isinstance(extent, int):
@@ -453,4 +460,7 @@ class ViewBuilder(ValueBuilder):
         if len(padded) > len(destination) or any(
             differ(d, s) and s != 1 for d, s in zip(destination, padded, strict=True)
         ):
-            raise self._error(f"{shape_text(source)} does not fit {shape_text(destination)}", where)
+            raise self._error(
+                f"{shape_text(source)} does not fit {shape_text(destination)}", where,
+                "extents must be equal, or 1 in the source: take a part of one side, b[i:j] = t[i:j]",
+            )  # fmt: skip

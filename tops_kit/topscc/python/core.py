@@ -245,6 +245,10 @@ class Core:
             return "call it"
         if isinstance(value, tuple):
             return "take one of its elements: t[0]"
+        if value is None:
+            return "give it a number first, or test for it: `is None`"
+        if isinstance(value, list):
+            return "make it a tuple: lists change, and are not known when compiling"
         return ""
 
     def whole(self, buffer: Buffer, node: Placed) -> Value:

@@ -99,7 +99,10 @@ class Expressions(Subscripts):
     def _constant(self, node: ast.Constant) -> Any:
         if isinstance(node.value, complex | bytes):
             kind = "complex numbers" if isinstance(node.value, complex) else "bytes"
-            raise self.error(f"{kind} are not possible in a kernel", node)
+            hint = "write two numbers, or two tiles: the real and the imaginary part"
+            if isinstance(node.value, bytes):
+                hint = "texts for print are written 'x'; data comes in as an array: x: tops.ptr(tops.u8)"
+            raise self.error(f"{kind} are not possible in a kernel", node, hint)
         return node.value
 
     def _joined(self, node: ast.JoinedStr) -> str:
@@ -161,7 +164,7 @@ class Expressions(Subscripts):
         numbers = all(isinstance(x, int | float) for x in (a, b))
         if not (numbers or text or tuples or repeated):
             bad = a if not isinstance(a, int | float) else b
-            raise self.error(f"{self.describe(bad)} is no number", node)
+            raise self.error(f"{self.describe(bad)} is no number", node, self._operand_hint(bad))
         if function in (operator.pow, operator.lshift) and not self._small(function, a, b):
             raise self.error("the result has no place in 32 bits", node)
         try:
@@ -169,7 +172,9 @@ class Expressions(Subscripts):
         except (ArithmeticError, TypeError, ValueError) as reason:
             raise self.error(str(reason), node) from None
         if isinstance(result, complex):
-            raise self.error("the result is a complex number", node)
+            raise self.error(
+                "the result is a complex number", node, "tops.sqrt of a negative number gives NaN"
+            )
         return result
 
     @staticmethod
@@ -206,7 +211,9 @@ class Expressions(Subscripts):
             return not truth if isinstance(truth, bool) else self.builder.unary("not", truth, where)
         if not isinstance(value, Value | Buffer):
             if not isinstance(value, int | float):
-                raise self.error(f"{self.describe(value)} is no number", node.operand)
+                raise self.error(
+                    f"{self.describe(value)} is no number", node.operand, self._operand_hint(value)
+                )
             match node.op:
                 case ast.USub():
                     return -value
@@ -352,7 +359,10 @@ class Expressions(Subscripts):
             if isinstance(base, ModuleType):
                 what, hint = module_hint(base, node.attr, str(reason))
                 raise self.error(what, node, hint) from None
-            raise self.error(f"{self.describe(base)} has no attribute {node.attr}", node) from None
+            hint = ""
+            if isinstance(base, tuple | list):
+                hint = "tuples don't change: make a new one, t + (x,), or write into a buffer, b[i] = x"
+            raise self.error(f"{self.describe(base)} has no attribute {node.attr}", node, hint) from None
         except Exception as reason:
             said = " ".join(str(reason).split())
             raise self.error(f"{node.attr} raises {type(reason).__name__}: {said}", node) from None

@@ -108,20 +108,21 @@ class Functions(Expressions):
             raise self.error(
                 f"{callee.name} takes {len(names)} argument{'s' * (len(names) != 1)}, {len(given)} are given",
                 node,
+                _takes(callee),
             )
         out = dict(zip(names, given, strict=False))
         keyword_names = {argument.arg for argument in (*spec.args, *spec.kwonlyargs)}
         for keyword in node.keywords if isinstance(node, ast.Call) else ():
             assert keyword.arg is not None
             if keyword.arg not in keyword_names:
-                raise self.error(f"{callee.name} has no argument {keyword.arg}", keyword)
+                raise self.error(f"{callee.name} has no argument {keyword.arg}", keyword, _takes(callee))
             if keyword.arg in out:
                 raise self.error(f"{keyword.arg} is given twice", keyword)
             out[keyword.arg] = Argument(self.value(keyword.value), keyword.value)
         for name in (*names, *(argument.arg for argument in spec.kwonlyargs)):
             if name not in out:
                 if name not in callee.defaults:
-                    raise self.error(f"{callee.name} needs an argument {name}", node)
+                    raise self.error(f"{callee.name} needs an argument {name}", node, _takes(callee))
                 out[name] = Argument(callee.defaults[name], None)
         return out
 
@@ -291,3 +292,11 @@ class Functions(Expressions):
                 where,
                 "return one on every way, also at its end",
             )
+
+
+def _takes(callee: Callee) -> str:
+    """The arguments of a function, for a hint; in brackets what has a default."""
+    spec = callee.node.args
+    names = [argument.arg for argument in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs)]
+    shown = ", ".join(f"[{name}]" if name in callee.defaults else name for name in names)
+    return f"it takes ({shown})"

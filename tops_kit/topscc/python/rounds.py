@@ -15,6 +15,8 @@ from tops_kit.topscc.python.core import Loop
 from tops_kit.topscc.python.scope import Local, LocalFunction, Scope, Static
 from tops_kit.topscc.tree import Variable
 
+_WHOLE = "count in ints, and compute floats from them: i * 0.5"
+
 
 class Rounds(Calls):
     """Bodies of loops."""
@@ -64,7 +66,7 @@ class Rounds(Calls):
         values = [self.number(item) for item in items]
         for value, item in zip(values, items, strict=True):
             if isinstance(value, float):
-                raise self.error(f"a bound of {what} must be an int, this is {value!r}", item)
+                raise self.error(f"a bound of {what} must be an int, this is {value!r}", item, _WHOLE)
         start, stop = (0, values[0]) if len(values) == 1 else values[:2]
         return start, stop, values[2] if len(values) == 3 else 1
 

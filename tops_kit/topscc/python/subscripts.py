@@ -74,7 +74,9 @@ class Subscripts(Names):
             else:
                 base = self.builder.slot(base, 0, self.where(node.value))
         if not isinstance(base, Value):
-            raise self.error(f"{self.describe(base)} can't be subscripted", node.value)
+            raise self.error(
+                f"{self.describe(base)} can't be subscripted", node.value, self._operand_hint(base)
+            )
         if not isinstance(base.kind, TileKind | ViewKind):
             raise self.error(
                 f"{self.describe(base)} has no elements",
@@ -144,7 +146,10 @@ class Subscripts(Names):
         fixed = sum(item is not ... and item is not _NEW_AXIS for item in items)
         if fixed > rank:
             what = "axis" if rank == 1 else "axes"
-            raise self.error(f"{fixed} subscripts for {rank} {what}", nodes[-1])
+            hint = "each axis has one; None and ... are no axes"
+            if rank == 1:
+                hint = "write one, x[i] or x[a:b]; arrays of several axes are tops.ptr(dtype, axes)"
+            raise self.error(f"{fixed} subscripts for {rank} {what}", nodes[-1], hint)
         if ... not in items:
             return items
         at = items.index(...)
@@ -160,7 +165,9 @@ class Subscripts(Names):
             return base[slice(*ends)]
         index = self.integer(self.value(node.slice), "the subscript of a tuple", node.slice)
         if not -len(base) <= index < len(base):
-            raise self.error(f"a tuple of {len(base)} has no item {index}", node)
+            last = len(base) - 1
+            hint = f"items are 0 to {last}, or -1 for the last" if last >= 0 else "it is empty"
+            raise self.error(f"a tuple of {len(base)} has no item {index}", node, hint)
         return base[index]
 
     # assigning
