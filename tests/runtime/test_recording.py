@@ -120,6 +120,12 @@ def test_only_what_was_asked_for(tmp_path: Path) -> None:
     assert not rows(tmp_path, "kernel") and rows(tmp_path, "api")
 
 
+def test_the_programs_own_capture(tmp_path: Path) -> None:
+    code = "work(1)\ntops.profiler_start()\nwork(2)\ntops.profiler_stop()\nwork(4)\n"
+    run(tmp_path, code, "-c", "topsProfilerApi")
+    assert len(rows(tmp_path, "kernel")) == 2
+
+
 def test_counters_and_call_stacks(tmp_path: Path) -> None:
     out = run(tmp_path, "print(sum(launch.cycles for launch in work()))", "--metrics", "all", "--backtrace")
     kernels = rows(tmp_path, "kernel")

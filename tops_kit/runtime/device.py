@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import topstx
+
 from tops_kit.gcu import Specification
 from tops_kit.runtime import activity as acts
 from tops_kit.runtime.codes import Code
@@ -204,12 +206,14 @@ def now_ns() -> int:
 def profiler_start() -> None:
     """A capture that waits for it (`topsprof run -c topsProfilerApi`) begins. Harmless without one."""
     RUNTIME.start()
+    topstx.profiler_start()
 
 
 @api("topsProfilerStop")
 def profiler_stop() -> None:
     """A capture that `profiler_start` began ends. Harmless without one."""
     RUNTIME.start()
+    topstx.profiler_stop()
 
 
 @api("topsGetErrorName")
