@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+import tops_kit as tops
 from tests.kernels.cases import CASES, FOLDER, Case, bits, smallest
 from tops_kit.runtime import topscc_command
 
@@ -60,3 +61,9 @@ def test_topscc_runs_it(case: Case, needs_c: None, capsys: pytest.CaptureFixture
     out = capsys.readouterr().out
     assert out.count("as the reference") == 3
     assert out.count("nothing found") == 3
+
+
+def test_a_stencil_of_odd_steps_is_refused(needs_c: None) -> None:
+    case = Case("stencil", {"rows": 5, "cols": 6, "steps": 3, "BM": 4, "BN": 4})
+    with pytest.raises(tops.KernelFault, match="steps is even"):
+        case.launch(case.kernel, mode="fast")

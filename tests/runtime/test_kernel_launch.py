@@ -317,6 +317,14 @@ def test_a_launch_is_its_array() -> None:
     assert repr(launch).startswith("<Launch of scale on s60: 1 x 2 threads")
 
 
+def test_a_report_of_nothing_used_ends_well(needs_c: None) -> None:
+    @tops.kernel
+    def idle(n: tops.i32) -> None:  # type: ignore[valid-type]
+        pass
+
+    assert idle[1](1).report.text().split("\n")[2] == "bound by launch and tail (overhead)"
+
+
 def test_a_launch_of_bfloat16_is_an_array_of_numbers() -> None:
     torch = pytest.importorskip("torch")
     x = torch.tensor([[1.5, -2.0]], dtype=torch.bfloat16)

@@ -21,11 +21,11 @@ def launch_text(timing: LaunchTiming, lines: int) -> str:
     roof = timing.roofline
     threads = f"{timing.blocks} x {timing.block_threads} threads on {roof.sips_used} of {roof.sips} SIPs"
     use = sorted(roof.use.items(), key=lambda item: -item[1])
+    used = ", ".join(f"{name} {share:.0%}" for name, share in use if share >= 0.005)
     out = [
         timing.heading,
         f"{timing.kernel}: {timing.cycles:,} cycles, {_time(timing.ns)}; {threads}",
-        f"bound by {roof.bound} ({roof.kind}): "
-        + ", ".join(f"{name} {share:.0%}" for name, share in use if share >= 0.005),
+        f"bound by {roof.bound} ({roof.kind}){': ' if used else ''}{used}",
         *([_rates(timing)] if roof.operations_per_s else []),
         *([_moved(timing)] if timing.moved else []),
         _where(timing),
