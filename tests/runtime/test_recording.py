@@ -90,6 +90,16 @@ def test_what_a_program_did_is_there(tmp_path: Path) -> None:
     time = session.info["attributes"]["time"]
     assert time["wall_ns"] == time["host_ns"] + time["waiting_ns"] + time["simulator_ns"]
     assert time["mode"] == "virtual" and time["simulator_ns"] > 0
+    told = subprocess.run(
+        [sys.executable, "-m", "topsprof", "info", "case.topsprof"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(str(ROOT / part) for part in ("", "tx", "prof"))},
+    ).stdout
+    assert "simulator (virtual clock)" in told and "s60 0: modelled on s60: " in told
     assert session.info["ledger"] and all(
         e["kind"] in ("requested", "written") for e in session.info["ledger"]
     )

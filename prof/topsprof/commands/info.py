@@ -101,7 +101,10 @@ def text(facts: dict[str, Any], out: TextIO) -> str:
         ("size", terminal.size_text(facts["size_bytes"])),
         ("recorder", ", ".join(facts["recorders"])),
     ]
-    rows += [(key, _attribute(key, value)) for key, value in facts["attributes"].items()]
+    rows += [
+        ("wall time" if key == "time" else key, _attribute(key, value))
+        for key, value in facts["attributes"].items()
+    ]
     shown = [(name, value) for name, value in rows if value]
     width = max(len(name) for name, _ in shown) + 2
     for name, value in shown:
@@ -149,6 +152,27 @@ def _length(ns: int) -> str:
     return f"{ns / 1e9:.6f} s" if ns >= 1_000_000 else readable_time(ns).rstrip()
 
 
+_TIMES = {"mode", "wall_ns", "host_ns", "waiting_ns", "simulator_ns"}
+
+
+def _division(time: dict[str, Any]) -> str:
+    """How the time of a recording with a device divides."""
+    parts = [f"{_length(time[name + '_ns'])} {name}" for name in ("host", "waiting", "simulator")]
+    mode = time["mode"] if not time.get("order") else f"{time['mode']}, order {time['order']}"
+    return f"{_length(time['wall_ns'])} = {' + '.join(parts)} ({mode} clock)"
+
+
+def _modelled(device: dict[str, Any]) -> str:
+    """On what a device's times are modelled."""
+    specification = device.get("specification")
+    heading = specification.get("heading") if isinstance(specification, dict) else None
+    figures = f"figures {device.get('specification_hash')}, cost model {device.get('cost_model')}"
+    share = f", slice {device['slice']}" if device.get("slice") else ""
+    return (
+        f"{device.get('name')} {device.get('device_id')}: {heading or device.get('part')} ({figures}{share})"
+    )
+
+
 def _attribute(key: str, value: Any) -> str:
     """What a writer added, in a line. A recording's clock has an anchor for each second."""
     if value in ({}, [], None):
@@ -156,6 +180,10 @@ def _attribute(key: str, value: Any) -> str:
     if key == "clock" and isinstance(value, dict) and isinstance(value.get("anchors"), list):
         columns = ", ".join(map(str, value.get("columns", ())))
         return f"{len(value['anchors'])} anchors of {columns} (--json lists them)"
+    if key == "time" and isinstance(value, dict) and set(value) >= _TIMES:
+        return _division(value)
+    if key == "devices" and isinstance(value, list) and all(isinstance(device, dict) for device in value):
+        return "; ".join(dict.fromkeys(map(_modelled, value)))
     if isinstance(value, list) and all(isinstance(part, str) for part in value):
         words = ", ".join(value)
     else:
