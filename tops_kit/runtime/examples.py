@@ -171,7 +171,9 @@ def compare(name: str, got: Any, expected: Any, tolerance: Reference) -> Differe
         distance = np.where(np.isnan(distance), np.inf, distance)
         apart = _APART.get(str(getattr(got, "dtype", "")).rpartition(".")[2], 0.0)
         rtol, atol = max(tolerance.rtol, apart), max(tolerance.atol, tolerance.half_atol * apart)
-        wrong = distance > (0.0 if exact else atol + rtol * np.abs(other))
+        # what should be infinite or NaN allows for nothing else
+        allowed = np.where(np.isfinite(other) & (not exact), atol + rtol * np.abs(other), 0.0)
+        wrong = distance > allowed
     if not wrong.size:
         return Difference(name, 0, 0, 0.0, (), None, None)
     at = np.unravel_index(int(np.argmax(distance)), distance.shape)
@@ -205,5 +207,4 @@ def _numbers(value: Any) -> np.ndarray[Any, Any]:
 
 
 def _floats(value: Any) -> bool:
-    name = str(getattr(value, "dtype", type(value).__name__))
-    return "float" in name
+    return "float" in str(value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype)
