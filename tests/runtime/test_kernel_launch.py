@@ -469,6 +469,43 @@ def test_a_changed_closure_is_noticed() -> None:
     assert np.array_equal(y, x * 3)
 
 
+def test_zeros_of_either_sign_are_told_apart() -> None:
+    zero = 0.0
+
+    @tops.kernel
+    def given(y: tops.ptr(tops.f32), ZERO: tops.constexpr):
+        tops.store(y[0:1], tops.full(tops.f32, (1,), ZERO))
+
+    @tops.kernel
+    def closed(y: tops.ptr(tops.f32)):
+        tops.store(y[0:1], tops.full(tops.f32, (1,), zero))
+
+    @tops.kernel
+    def one_of(y: tops.ptr(tops.f32), ZEROS: tops.constexpr):
+        tops.store(y[0:1], tops.full(tops.f32, (1,), ZEROS[0]))
+
+    device, host = tops.array(np.ones(1, np.float32)), np.ones(1, np.float32)
+    for zero in (0.0, -0.0, 0.0):
+        tried: list[tuple[Kernel, tuple[Any, ...]]] = [(given, (zero,)), (given, (np.float32(zero),))]
+        for kernel, more in (*tried, (closed, ()), (one_of, ((zero,),))):
+            kernel[1](host, *more)
+            kernel[1](device, *more)
+            for y in (host, np.asarray(device)):
+                assert np.signbit(y[0]) == np.signbit(zero), (kernel.name, zero)
+
+
+def test_a_constant_that_is_no_number_is_compiled_once() -> None:
+    @tops.kernel
+    def fill(y: tops.ptr(tops.f32), VALUE: tops.constexpr):
+        tops.store(y[0:1], tops.full(tops.f32, (1,), VALUE))
+
+    y = np.zeros(1, np.float32)
+    for _ in range(3):
+        fill[1](y, float("nan"))
+    assert np.isnan(y[0])
+    assert _compiled(fill) == 1
+
+
 def test_memory_of_compiled_kernels_is_bounded() -> None:
     @tops.kernel
     def many(x: tops.ptr(tops.f32), N: tops.constexpr):

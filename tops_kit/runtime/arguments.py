@@ -74,11 +74,7 @@ class Arguments:
             kind = parameter.type
             if kind is constexpr:
                 # 1, 1.0 and True are equal, but not the same to a kernel
-                out += (
-                    (type(value), value)
-                    if type(value) in _SIMPLE
-                    else (self._constexpr_key(parameter, value),)
-                )
+                out += (type(value), self._constexpr_key(parameter, value))
             elif type(value) is np.ndarray:
                 out += (value.dtype, value.ndim)
             elif type(value) is ArrayType:
@@ -93,9 +89,9 @@ class Arguments:
         if isinstance(value, tuple):
             return tuple((type(item), self._constexpr_key(parameter, item)) for item in value)
         if isinstance(value, np.generic):
-            return (type(value).__name__, value.item())
+            return exact(value.item())
         if type(value) in _SIMPLE or dtype_of(value) is not None:
-            return value
+            return exact(value)
         raise LaunchError(
             f"{parameter.name} is known when compiling: a number, text, type, None or tuple of these, "
             f"not {type(value).__name__}"
@@ -201,6 +197,11 @@ def number_of(name: str, kind: DType, value: Any) -> int | float:
     if not low <= number <= high:
         raise LaunchError(f"{name} is {number}, which does not fit {kind} ({low} to {high})")
     return number
+
+
+def exact(value: Any) -> Any:
+    """Of a float something that tells -0.0 from 0.0, and is equal for NaN; other values as they are."""
+    return value.hex() if type(value) is float else value
 
 
 def _how(parameter: Parameter, dtype: DType, value: Any) -> str:

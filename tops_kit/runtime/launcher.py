@@ -9,6 +9,7 @@ from tops_kit.errors import UserError
 from tops_kit.gcu import Specification
 from tops_kit.isa.dtypes import DType
 from tops_kit.isa.program import Program
+from tops_kit.runtime.arguments import exact
 from tops_kit.runtime.array import Array
 from tops_kit.runtime.errors import LaunchError
 from tops_kit.runtime.launching import launch_kernel
@@ -109,7 +110,7 @@ class Launcher(_Caller):
         if not plain:
             return self._plan(args, part), args, on_device
         for position in self._constexprs:
-            key.append(args[position])
+            key.append(exact(args[position]))
         known = tuple(key)
         plan = self._plans.get(known)
         if plan is None or not plan.holds():

@@ -78,11 +78,13 @@ def _contents(cell: CellType) -> Any:
 
 
 def _same(now: Any, before: Any) -> bool:
-    """Equal numbers, texts and tuples of the same types; other objects must be the same."""
+    """The same numbers, texts and tuples of the same types; other objects must be the same one."""
     if type(now) is not type(before):
         return False
     if isinstance(now, tuple):
         return len(now) == len(before) and all(
             a is b or _same(a, b) for a, b in zip(now, before, strict=True)
         )
-    return isinstance(now, int | float | str) and now == before
+    if isinstance(now, float):
+        return bool(now.hex() == before.hex())  # -0.0 is equal to 0.0, but not the same to a kernel
+    return isinstance(now, int | str) and now == before
