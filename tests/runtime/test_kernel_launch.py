@@ -514,3 +514,16 @@ def test_memory_of_compiled_kernels_is_bounded() -> None:
     for n in range(300):
         many.compile(floats(1), n)
     assert _compiled(many) <= 256
+
+
+def test_memory_of_grids_is_bounded() -> None:
+    @tops.kernel
+    def nothing(x: tops.ptr(tops.f32)):
+        pass
+
+    x = floats(1)
+    for n in range(1, 300):
+        nothing[(n,), (1,)](x)
+    assert len(nothing._launchers) <= 64
+    launcher = nothing[(299,), (1,)]
+    assert nothing[(299,), (1,)] is launcher

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from tops_kit.topscc.tree import Kernel as Tree
 
 _MOST_KEPT = 256  # compiled variants of a kernel; a constexpr that changes at every launch fills no memory
+_MOST_LAUNCHERS = 64  # each with plans, which keep what launches gave; nor does a grid that always changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +262,8 @@ class Kernel:
             grid, block = self.shape(threads)
             found = Launcher(self._definition, self._settings, grid, block)
             if key is not None:
+                if len(self._launchers) >= _MOST_LAUNCHERS:
+                    self._launchers.pop(next(iter(self._launchers)))
                 self._launchers[key] = found
         return found
 
