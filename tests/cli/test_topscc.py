@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from tops_kit.engine.launch import ENGINES
 from tops_kit.isa.binary import load
 from tops_kit.runtime.topscc_command import main
 
@@ -63,12 +62,6 @@ def k(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "k.py"
 
 
-@pytest.fixture
-def needs_times() -> None:
-    if ENGINES.c() is None:
-        pytest.skip(f"needs the C engine: {ENGINES.why_not}")
-
-
 def test_the_tree_is_shown(k: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([f"{k}:softmax", "--emit", "tree", "--arg", "COLS=64"]) == 0
     out = capsys.readouterr().out
@@ -114,7 +107,7 @@ def test_example_and_signature_give_what_compiling_needs(k: str, capsys: pytest.
     assert out[1].startswith("add for s60: ")
 
 
-def test_a_kernel_is_tried_on_parts(k: str, needs_times: None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_kernel_is_tried_on_parts(k: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", f"{k}:softmax", "--arg", "rows=50", "-arch", "s60,i20", "--pipeline"]) == 0
     out = capsys.readouterr().out
     assert out.count("softmax: as the reference: y (3,200 elements)") == 2
@@ -126,7 +119,7 @@ def test_a_kernel_is_tried_on_parts(k: str, needs_times: None, capsys: pytest.Ca
     assert "SIP 0, cycles" in out
 
 
-def test_a_trial_as_json(k: str, needs_times: None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_trial_as_json(k: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", f"{k}:softmax", "--json", "--sanitize", "--threads", "12"]) == 0
     (trial,) = json.loads(capsys.readouterr().out)
     assert trial["good"] is True
@@ -135,7 +128,7 @@ def test_a_trial_as_json(k: str, needs_times: None, capsys: pytest.CaptureFixtur
     assert trial["findings"]["findings"] == []
 
 
-def test_what_differs_is_shown(k: str, needs_times: None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_differs_is_shown(k: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", f"{k}:wrong", "--threads", "1"]) == 1
     assert (
         "wrong: x differs from the reference in 1 of 4 elements, most at [2]: 1.0, should be 2.0"
@@ -143,9 +136,7 @@ def test_what_differs_is_shown(k: str, needs_times: None, capsys: pytest.Capture
     )
 
 
-def test_arrays_are_made_for_kernels_without_example(
-    k: str, needs_times: None, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_arrays_are_made_for_kernels_without_example(k: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = [
         "run",
         f"{k}:add",
@@ -254,9 +245,7 @@ def test_a_fault_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "assert: too few" in err
 
 
-def test_a_reference_sees_defaults(
-    tmp_path: Path, needs_times: None, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_reference_sees_defaults(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "k.py"
     file.write_text(
         "import numpy as np, tops_kit as tops\n@tops.kernel\n"
@@ -269,9 +258,7 @@ def test_a_reference_sees_defaults(
         assert "k: as the reference: x" in capsys.readouterr().out
 
 
-def test_a_compiled_file_is_run(
-    k: str, tmp_path: Path, needs_times: None, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_compiled_file_is_run(k: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = str(tmp_path / "k.topsbin")
     assert main([f"{k}:softmax", "-arch", "s60,i20", "-o", file]) == 0
     given = ["--arg", "x=40x64", "--arg", "y=40x64", "--arg", "rows=40"]
@@ -301,7 +288,7 @@ def test_a_compiled_file_is_run(
     ],
 )
 def test_what_example_and_reference_raise_is_one_line(
-    option: str, message: str, tmp_path: Path, needs_times: None, capsys: pytest.CaptureFixture[str]
+    option: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "k.py"
     file.write_text(

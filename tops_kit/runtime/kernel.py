@@ -209,8 +209,8 @@ class Kernel:
         cores); results don't depend on it. budget_s: a launch that takes longer is a fault (60; 0: none).
         defer: transfers move when they complete (sanitized, debug). quiet: what the kernel prints goes to
         `Launch.output` only, what the sanitizer finds to `Launch.faults`. engine: "c", or "oracle" (Python;
-        slow, without times). stream: that launches go to (default: the thread's). cooperative: all blocks
-        have to be there at once. Raises LaunchError.
+        slow). stream: that launches go to (default: the thread's). cooperative: all blocks have to be there
+        at once. Raises LaunchError.
         """
         check_options(self.name, settings)
         return Kernel(self._definition, replace(self._settings, **settings))

@@ -296,9 +296,4 @@ class Outcome:
 
 def untimed(name: str, result: LaunchResult) -> str:
     """Why a launch has no times."""
-    if result.mode == "timed":
-        return (
-            f"{name}: no times: the kernel ran on the Python oracle, which has none; "
-            "install with a C compiler"
-        )
     return f'{name}: this launch was not timed (mode {result.mode}): launch kernel.options(mode="timed")[...]'
