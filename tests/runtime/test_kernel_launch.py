@@ -139,6 +139,21 @@ def test_numbers_of_numpy_are_taken() -> None:
     assert out[0] == -1
 
 
+def test_numbers_of_16_bits_are_rounded() -> None:
+    @tops.kernel
+    def wide(y: tops.ptr(tops.f32), half: tops.f16, brain: tops.bf16):
+        tops.store(y[0:1], tops.full(tops.f32, (1,), half))
+        tops.store(y[1:2], tops.full(tops.f32, (1,), brain))
+
+    host, device = np.zeros(2, np.float32), tops.array(np.zeros(2, np.float32))
+    for half, brain in ((0.1, 0.1), (65519.0, 1.0), (np.float32(-1e-8), -np.inf)):
+        for y in (host, device):
+            wide[1](y, half, brain)
+            got = np.asarray(y)
+            assert got[0] == np.float16(half)
+            assert got[1] == {0.1: 0.10009765625}.get(brain, brain)
+
+
 def test_parameters_without_types_take_what_comes() -> None:
     x = floats(1)
     guessed[1](x, 3, 2.0, True)

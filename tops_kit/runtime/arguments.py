@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tops_kit.isa.dtypes import BF16, BOOL, F16, F32, I32, DType
-from tops_kit.runtime.arrays import array_type, as_global, is_array
+from tops_kit.runtime.arrays import array_type, as_global, is_array, rounded_bf16
 from tops_kit.runtime.errors import LaunchError
 from tops_kit.topscc.language.types import PointerType, constexpr, dtype_of
 from tops_kit.topscc.python.build import ArrayType
@@ -177,14 +177,14 @@ def number_of(name: str, kind: DType, value: Any) -> int | float:
     if kind.is_float:
         if isinstance(value, bool) or not isinstance(value, float | int | np.floating | np.integer):
             raise LaunchError(f"{name} is a number ({kind}), got {_shown(value)}")
+        form = "<e" if kind == F16 else "<f"
         try:
-            real = float(value)
-            struct.pack("<e" if kind == F16 else "<f", real)
+            (real,) = struct.unpack(form, struct.pack(form, float(value)))
             if kind == BF16 and math.isfinite(real) and abs(real) >= _BF16_END:
                 raise OverflowError
         except OverflowError:
             raise LaunchError(f"{name} is {_shown(value)}, which does not fit {kind}") from None
-        return real
+        return rounded_bf16(real) if kind == BF16 else float(real)
     if kind == BOOL:
         if isinstance(value, bool | np.bool_):
             return int(value)

@@ -212,6 +212,11 @@ def _widened(bits: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
     return (bits.astype(np.uint32) << 16).view(np.float32)
 
 
+def rounded_bf16(number: float) -> float:
+    """The number of bf16 that is nearest."""
+    return float(_widened(_narrowed(np.array([number], np.float32)))[0])
+
+
 def _narrowed(array: npt.NDArray[Any]) -> npt.NDArray[np.uint16]:
     """Numbers as bf16's bits, rounded to the nearest, ties to even."""
     wide = np.ascontiguousarray(array, np.float32).view(np.uint32)

@@ -18,7 +18,6 @@ from tops_kit.engine.result import LaunchResult
 from tops_kit.errors import UserError
 from tops_kit.gcu import Specification
 from tops_kit.gcu.simulation import Operation
-from tops_kit.isa.dtypes import BOOL
 from tops_kit.isa.program import Program
 from tops_kit.isa.table import OPCODES
 from tops_kit.runtime import costs
@@ -31,14 +30,9 @@ if TYPE_CHECKING:
     from tops_kit.runtime.stream import Stream
 
 _MOVED = struct.Struct("=16q")  # from and to: none, L1, L2, L3
-_BF16 = (1 << 128) - (1 << 120)  # its largest number
-_SMALL = {
-    "f16": (-65504, 65504),
-    "bf16": (-_BF16, _BF16),
-    "i16": (-(1 << 15), (1 << 15) - 1),
-    "i8": (-128, 127),
-    "u8": (0, 255),
-}
+# by type, numbers that are packed as they are: of those that have to be rounded none
+_NONE = (math.inf, -math.inf)
+_SMALL = {"f16": _NONE, "bf16": _NONE, "i16": (-(1 << 15), (1 << 15) - 1), "i8": (-128, 127), "u8": (0, 255)}
 
 
 class Planner(Protocol):
@@ -88,14 +82,14 @@ class Plan:
         pointers: list[tuple[int, int]] = []
         scalars: list[tuple[int, int]] = []
         form = "="
-        self.small: list[tuple[int, int, int]] = []  # integers and f16: place, range
+        self.small: list[tuple[int, float, float]] = []  # numbers of 8 and 16 bits: place, range
         for parameter, position in zip(program.parameters, positions, strict=True):
             if parameter.kind == "pointer":
                 pointers.append((parameter.index, position))
                 continue
             scalars.append((parameter.index, position))
             form += "if" if parameter.dtype.is_float else "ii"
-            if parameter.dtype.name in _SMALL and parameter.dtype != BOOL:
+            if parameter.dtype.name in _SMALL:
                 self.small.append((position, *_SMALL[parameter.dtype.name]))
         pointers.sort()
         self.arrays = tuple(position for _, position in pointers)
