@@ -139,6 +139,13 @@ CASES: dict[str, tuple[Case, str, str]] = {
         "/ of i32",
         "write // for the quotient rounded down, or convert: tops.f32(x)",
     ),
+    "true division of bools": (
+        lambda k: k.binary(
+            "div", k.compare("lt", k.special("thread_id"), 2), k.compare("lt", k.special("thread_id"), 3)
+        ),
+        "/ of i32",
+        "write // for the quotient rounded down, or convert: tops.f32(x)",
+    ),
     "division by zero": (
         lambda k: k.binary("floordiv", k.special("thread_id"), 0),
         "integer division by zero",

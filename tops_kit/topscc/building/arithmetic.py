@@ -100,7 +100,7 @@ class ArithmeticBuilder(ViewBuilder):
                 raise self._error(
                     f"{sign} of {noun}s of bool", where, f"convert them: {self._words.cast(I32)}"
                 )
-        elif name == "div" and not dtype.is_float:
+        if name == "div" and not dtype.is_float:
             raise self._error(
                 f"/ of {dtype}",
                 where,
@@ -110,7 +110,7 @@ class ArithmeticBuilder(ViewBuilder):
         if name in _SHIFTS and dtype == BOOL:
             dtype = I32
             operands = [self._scalar(operand, I32, where, "an operand") for operand in operands]
-        if name in ("floordiv", "mod", "div") and not dtype.is_float and self._constant_int(operands[1]) == 0:
+        if name in ("floordiv", "mod") and not dtype.is_float and self._constant_int(operands[1]) == 0:
             raise self._error("integer division by zero", where)
         return self._by_elements(name, noun, dtype, operands, where)
 
