@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tops_kit import gcu
+from tops_kit.engine.c_engine import CEngine
 from tops_kit.engine.launch import launch
 from tops_kit.isa.assembler import Assembler
 from tops_kit.isa.dtypes import I8
@@ -50,3 +51,9 @@ def test_what_just_fits(request: pytest.FixtureRequest, engine: str) -> None:
         request.getfixturevalue("c_engine")
     for kernel, grid in ((program(l1=S60.l1_bytes), 5), (program(grid_barrier=True), 2)):
         launch(kernel, [], grid=(grid,), block=(12,), spec=S60, engine=engine)  # type: ignore[arg-type]
+
+
+def test_more_threads_than_any_count_holds(c_engine: CEngine) -> None:
+    """Their product, modulo 2**64, is 4 threads."""
+    with pytest.raises(ValueError, match="1 to 16777216 threads"):
+        launch(program(), [], grid=(5, 2147418113), block=(1, 1718039348), engine="c")

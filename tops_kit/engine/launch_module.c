@@ -101,9 +101,9 @@ void launch_drop_arguments(launch *l) {
 
 bool launch_take_grid(launch *l) {
     int64_t threads = 1;
-    for (int k = 0; k < 3; k++) {
-        if (l->grid[k] < 1 || l->block[k] < 1) threads = 0;
-        threads *= (int64_t)l->grid[k] * l->block[k];
+    for (int k = 0; k < 6; k++) {
+        const int32_t extent = k < 3 ? l->grid[k] : l->block[k - 3];
+        threads *= extent < 1 ? 0 : extent;
         if (threads < 1 || threads > MAX_KERNEL_THREADS) {
             PyErr_Format(PyExc_ValueError, "a launch has 1 to %d threads", MAX_KERNEL_THREADS);
             return false;
@@ -160,7 +160,6 @@ static void keep_prints(const launch *l) {
 PyObject *launch_run(engine_holder *holder, launch *l, launch_result result, void *data) {
     engine *const own = holder->busy ? engine_new() : NULL;
     if (holder->busy && !own) return PyErr_NoMemory();
-    const bool was_busy = holder->busy;
     holder->busy = true;
     engine *const e = own ? own : holder->engine;
     engine_run(e, l);
@@ -168,7 +167,7 @@ PyObject *launch_run(engine_holder *holder, launch *l, launch_result result, voi
     PyObject *const out = PyErr_Occurred() ? NULL : result(l, data);
     engine_tidy(e);
     engine_free(own);
-    holder->busy = was_busy;
+    if (!own) holder->busy = false; /* it was this launch that had it */
     return out;
 }
 
