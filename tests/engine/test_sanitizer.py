@@ -462,3 +462,41 @@ def test_memory_is_forgotten_between_threads_and_launches(run: Launch, asm: Asse
         for grid, block in ((1, 4), (4, 1), (2, 2)):
             finding = only(check(run, program, grid=grid, block=block))
             assert (finding.kind, finding.count, finding.access.thread) == ("uninitialised", 3, 1)
+
+
+@pytest.mark.parametrize("indices", [0, 2])
+def test_a_scatter_whose_extents_do_not_fit(run: Launch, asm: Assembler, indices: int) -> None:
+    """Behind the indices, which are fewer than what is scattered, lies no memory."""
+    d = asm.buffer("d", "L1", I32, (8,))
+    a = asm.buffer("a", "L1", I32, (50_000,))
+    b = asm.buffer("b", "L1", I32, (indices,))
+    for name, buffer in (("d", d), ("a", a), ("b", b)):
+        asm.op("tbuf", name, buffer, asm.constant(0), 0)
+    asm.op("tfill", "a", 1)
+    asm.op("tfill", "b", 0)
+    asm.at(1)
+    asm.op("tscatter", "d", "b", "a", 0)
+    asm.op("end")
+    report = check(run, asm.finish())
+    assert [(f.kind, f.line) for f in report] == [("shape", 1)]
+
+
+@pytest.mark.parametrize(("rows", "columns", "missing"), [(2, 4, 0), (4, 2, 1), (2, 2, 0), (0, 4, 0)])
+def test_what_a_clipped_transfer_reads_of_a_column(
+    run: Launch, asm: Assembler, rows: int, columns: int, missing: int
+) -> None:
+    """Of a column that is repeated along the rows, those rows that lie inside of the array."""
+    y = asm.pointer("y", F32, 2)
+    column = asm.buffer("column", "L1", F32, (4, 1))
+    zero, four = asm.constant(0), asm.constant(4)
+    asm.op("tbuf", "column", column, zero, 0)
+    asm.op("tslice", "written", "column", 0, zero, asm.constant(2))
+    asm.op("tfill", "written", 1.0)
+    asm.op("tptr", "part", y)
+    for axis in (0, 1):
+        asm.op("tover", "part", "part", axis, zero, four)
+    asm.op("dmaclip", "event", "part", "column", zero, 0)
+    asm.op("wait", "event")
+    asm.op("end")
+    report = check(run, asm.finish(), np.zeros((rows, columns), np.float32))
+    assert [(f.kind, f.count) for f in report] == [("uninitialised", 1)] * missing

@@ -1,6 +1,7 @@
 /* What each access means: whether what is read was written, whether a transfer has its hands on it, and (L2, L3) a record of it
    for the search for races. */
 #include "sanitizer.h"
+#include "tiles/tiles.h"
 
 slot *slots_of(const thread *self, int space) { return space == SPACE_L1 ? self->sanitizer->l1 : self->sanitizer->block->l2; }
 
@@ -182,6 +183,14 @@ static void scatter_axis(const scatter *s, int k, const uint8_t *index, const ui
     for (int32_t i = 0; i < s->d->n[k]; i++) scatter_axis(s, k + 1, index + i * stride, to + i * s->d->stride[k]);
 }
 
+/* Whether what is scattered, or its indices, broadcasts to the extents that the scatter runs over. */
+static bool broadcasts(const tile *t, const tile *over) {
+    for (int k = 0; k < t->rank; k++) {
+        if (t->n[k] != 1 && t->n[k] != over->n[k + over->rank - t->rank]) return false;
+    }
+    return true;
+}
+
 void sanitizer_scatter(thread *self, int32_t pc, const tile *d, const tile *b, const tile *a, int axis, bool reads) {
     footprint where;
     if (d->space != SPACE_L1 || b->space != SPACE_L1 || a->space != SPACE_L1 || !d->inside || !b->inside || !place_of(self, d, &where)) return;
@@ -197,22 +206,23 @@ void sanitizer_scatter(thread *self, int32_t pc, const tile *d, const tile *b, c
     const int32_t along_b = of_b >= 0 ? b->n[of_b] : 1, along_a = of_a >= 0 ? a->n[of_a] : 1;
     over.n[own] = along_b > along_a ? along_b : along_a;
     over.stride[own] = 0;
+    if (!broadcasts(a, &over) || !broadcasts(b, &over)) return; /* the machine faults next */
     scatter_axis(&s, 0, b->p, d->p);
 }
 
-/* What of `a` a transfer to `d` reads: where `d` reaches outside of its array, less than all. */
-static tile part_read(const tile *d, const tile *a) {
-    tile part = *a;
-    int to = d->rank;
-    for (int k = a->rank; k-- > 0;) {
-        if (a->n[k] == 1) continue;
-        while (to > 0 && d->n[to - 1] != a->n[k]) to--; /* extents are equal but for those of 1 */
-        if (to == 0) return *a;
-        to--;
-        part.lo[k] = a->lo[k] > d->lo[to] ? a->lo[k] : d->lo[to];
-        part.hi[k] = a->hi[k] < d->hi[to] ? a->hi[k] : d->hi[to];
+/* What of `a` a transfer to `d` reads: where `d` reaches outside of its array, less than all. False: nothing. */
+static bool part_read(tile *part, const tile *d, const tile *a) {
+    int with[MAX_AXES];
+    if (tk_pair_axes(d, a, with)) return false; /* the machine faults next */
+    *part = *a;
+    for (int k = 0; k < d->rank; k++) {
+        if (d->lo[k] >= d->hi[k]) return false;
+        const int own = with[k];
+        if (own < 0 || a->n[own] != d->n[k]) continue; /* repeated along this axis */
+        if (d->lo[k] > part->lo[own]) part->lo[own] = d->lo[k];
+        if (d->hi[k] < part->hi[own]) part->hi[own] = d->hi[k];
     }
-    return part;
+    return true;
 }
 
 /* One side of a transfer: where it lies, checked. */
@@ -239,12 +249,9 @@ void sanitizer_transfer(thread *self, int32_t pc, uint32_t event, const tile *d,
     read.slot = 0;
     footprint_row(&read.where, REGION_NONE, 0, 0);
     user u = {.pc = pc, .transfer = true, .after = after, .channel = channel};
-    if (a && d->inside) {
-        take_side(self, &read, a, a, &u);
-    } else if (a) {
-        const tile part = part_read(d, a);
-        take_side(self, &read, a, &part, &u);
-    }
+    tile part;
+    if (a && d->inside) take_side(self, &read, a, a, &u);
+    else if (a && part_read(&part, d, a)) take_side(self, &read, a, &part, &u);
     u.writes = true;
     take_side(self, &written, d, d, &u);
     const queued order = {.event = event, .after = after, .channel = (uint16_t)channel};

@@ -107,8 +107,7 @@ static void copy_walk(const walk *w, int size, int way) {
     }
 }
 
-/* Which axis of `a` goes with each axis of `d` (-1: none, a is broadcast). FAULT_SHAPE where extents do not fit. */
-static int pair_axes(const tile *d, const tile *a, int *with) {
+int tk_pair_axes(const tile *d, const tile *a, int *with) {
     int fits = 1;
     for (int axis = 0; axis < a->rank; axis++) {
         int other = axis + d->rank - a->rank;
@@ -183,7 +182,7 @@ static inline int check_transfer(const tile *d, const tile *a, int reaches) {
 int tk_dma_copy(const tile *d, const tile *a) {
     int with[MAX_AXES], fault = check_transfer(d, a, 0);
     if (fault || (fault = copy_broadcast(d, a)) != FAULT_SHAPE) return fault;
-    if (pair_axes(d, a, with)) return FAULT_SHAPE;
+    if (tk_pair_axes(d, a, with)) return FAULT_SHAPE;
     tile e = expanded(d, a, with);
     return copy_broadcast(d, &e);
 }
@@ -226,7 +225,7 @@ static void existing(const tile *t, int axis, int32_t *low, int32_t *high) {
 
 int tk_dma_pad(const tile *d, const tile *a, reg value) {
     int with[MAX_AXES], fault = check_transfer(d, a, 2);
-    if (fault || (fault = pair_axes(d, a, with))) return fault;
+    if (fault || (fault = tk_pair_axes(d, a, with))) return fault;
     uint32_t bits = 0;
     tk_store(&bits, d->dtype, value);
     tile slab[2 * MAX_AXES], to = *d, from = expanded(d, a, with);
@@ -263,7 +262,7 @@ int tk_dma_pad(const tile *d, const tile *a, reg value) {
 
 int tk_dma_clip(const tile *d, const tile *a) {
     int with[MAX_AXES], fault = check_transfer(d, a, 1);
-    if (fault || (fault = pair_axes(d, a, with))) return fault;
+    if (fault || (fault = tk_pair_axes(d, a, with))) return fault;
     tile to = *d, from = expanded(d, a, with);
     for (int axis = 0; axis < d->rank; axis++) {
         int32_t low, high;
@@ -278,7 +277,7 @@ int tk_dma_clip(const tile *d, const tile *a) {
 int tk_atomic_add(const tile *d, const tile *a) {
     int with[MAX_AXES], ints = !tk_is_float(d->dtype), fault = check_transfer(d, a, 0);
     if (a->space != SPACE_L1) return FAULT_SPACE;
-    if (fault || (fault = pair_axes(d, a, with))) return fault;
+    if (fault || (fault = tk_pair_axes(d, a, with))) return fault;
     tile e = expanded(d, a, with);
     const tile *views[] = {d, &e};
     source_copies copies;

@@ -82,6 +82,8 @@ int tk_dma_copy(const tile *d, const tile *a);
 int tk_dma_pad(const tile *d, const tile *a, reg value); /* what of `a` lies outside becomes `value` */
 int tk_dma_clip(const tile *d, const tile *a);           /* what of `d` lies outside is left out */
 int tk_dma_set(const tile *d, reg value);
+/* Which axis of `a` goes with each axis of `d` in a transfer (-1: none, a is broadcast). FAULT_SHAPE where extents do not fit. */
+int tk_pair_axes(const tile *d, const tile *a, int *with);
 int tk_atomic_add(const tile *d, const tile *a); /* in row-major order */
 
 /* Vector registers: 128 / size lanes of `dtype`. */
