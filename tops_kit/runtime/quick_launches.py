@@ -107,6 +107,8 @@ def caller_type() -> Any:
 def described(plan: Plan, args: Sequence[Any], constexprs: Sequence[int]) -> tuple[Any, ...] | None:
     """What `_learn` wants to know of a plan; None: its launches go the long way."""
     captures = getattr(plan.holds, "__self__", None)
+    if any(isinstance(low, float) for _, low, _ in plan.small):
+        return None  # numbers that have to be rounded
     if not plan.quick or plan.settings.cooperative or not isinstance(captures, Captures):
         return None
     watched = captures.watched()

@@ -127,7 +127,12 @@ static bool known_matches(const known *k, PyObject *part, PyObject *args) {
         if (k->values[n] && k->values[n] != value) {
             /* of one type: numbers and texts compare without a call into the program */
             if (!PyLong_CheckExact(value) && !PyFloat_CheckExact(value) && !PyUnicode_CheckExact(value)) return false;
-            if (PyObject_RichCompareBool(value, k->values[n], Py_EQ) != 1) return false;
+            if (PyFloat_CheckExact(value)) { /* -0.0 is equal to 0.0, but not the same to a kernel */
+                const double now = PyFloat_AS_DOUBLE(value), then = PyFloat_AS_DOUBLE(k->values[n]);
+                if (memcmp(&now, &then, sizeof now) != 0) return false;
+            } else if (PyObject_RichCompareBool(value, k->values[n], Py_EQ) != 1) {
+                return false;
+            }
         }
     }
     return true;
