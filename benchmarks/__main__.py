@@ -20,6 +20,7 @@ NAMES = {
     "startup": "benchmarks.startup",
     "engine": "benchmarks.engine",
     "device": "benchmarks.device",
+    "runtime": "benchmarks.runtime",
     "state": "benchmarks.state",
 }
 

@@ -236,3 +236,36 @@ def test_what_the_control_file_says(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="kernel_include"):
         read_wanted(str(tmp_path))
     assert cuts.open_base(topstx.row_writer().backend, str(tmp_path)) is None
+
+
+@pytest.mark.parametrize(
+    "arguments", [(), ("--kernel-exclude-regex", "scale"), ("--backtrace",), ("--metrics", "stalls")]
+)
+def test_launches_in_c_and_in_python_leave_the_same_rows(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    code = """
+    from tops_kit.runtime import launcher
+    @tops.kernel
+    def scale(x: tops.ptr(tops.f32), f: tops.f32):
+        tops.store(x[0:64], tops.load(x[0:64]) * f)
+    if PYTHON:
+        launcher.described = lambda *_: None  # nothing is learned: all launches go the way of Python
+    work(5)
+    x, other = tops.zeros(64, "f32"), tops.Stream()
+    for k in range(20):
+        scale[1](x, float(k))
+    with other:
+        for k in range(20):
+            scale[1](x, float(k))
+    work(5)
+    """
+    seen = []
+    for python in (True, False):
+        run(tmp_path, f"PYTHON = {python}\n" + textwrap.dedent(code), *arguments, TOPS_CLOCK="model")
+        tables = {name: rows(tmp_path, name) for name in ("api", "kernel", "sync", "stream_race")}
+        for table in tables.values():
+            for row in table:
+                for place in ("process_id", "thread_id", "process", "thread"):
+                    row.pop(place, None)
+        seen.append(tables)
+    assert len(seen[0]["api"]) > 50
+    assert seen[0] == seen[1]

@@ -137,6 +137,11 @@ class Clock:
     nothing keeps other threads from running in a cut.
     """
 
+    __slots__ = (
+        "_costs", "_cut", "_sleep", "_thread", "_threads", "base", "model", "now_ns", "order_measured",
+        "waited_ns",
+    )  # fmt: skip
+
     def __init__(
         self,
         base: TimeBase,

@@ -4,7 +4,7 @@
    unusual, it runs the kernel and queues it here. Everything else goes to Launcher._slow, which does the same in Python. */
 #include "quick/caller.h"
 
-enum { INTERFACE = 1 }; /* as in quick_launches.py */
+enum { INTERFACE = 2 }; /* as in quick_launches.py */
 
 PyDoc_STRVAR(setup_doc, "setup(classes, given): the classes by name whose slots are used, and objects of the runtime by name.\n\n"
                         "ImportError: they are not as this was built for.");
@@ -34,6 +34,7 @@ static int execute(PyObject *module) {
         return -1;
     }
     if (PyType_Ready(&caller_type) < 0 || PyModule_AddObjectRef(module, "Caller", (PyObject *)&caller_type) < 0) return -1;
+    if (PyType_Ready(&tag_type) < 0 || PyType_Ready(&rows_type) < 0 || PyModule_AddObjectRef(module, "Rows", (PyObject *)&rows_type) < 0) return -1;
     return PyModule_AddIntConstant(module, "INTERFACE", INTERFACE);
 }
 

@@ -32,6 +32,14 @@ class Context:
     `device` is None where a part only stands for launches on the host's arrays.
     """
 
+    # _quick.c reads some of these, and writes none
+    __slots__ = (
+        "__weakref__", "_default_pool", "allocations", "blocking", "blocks", "captures", "clock",
+        "context_id", "dead", "default_stream", "device", "device_id", "error", "event_ids", "failing",
+        "garbage", "grid_ids", "host_errors", "in_use_bytes", "leaving", "owned", "peers", "pools", "queues",
+        "raised", "runtime", "simulation", "spec", "stream_ids", "timeline", "trouble",
+    )  # fmt: skip
+
     def __init__(
         self, runtime: Runtime, index: int, spec: Specification, device: Device | None, number: int
     ) -> None:

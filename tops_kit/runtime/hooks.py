@@ -90,6 +90,7 @@ class Sink:
     def __init__(self, hooks: Hooks, take: Take, kinds: int, recording: Callable[[], bool] | None) -> None:
         self._hooks = hooks
         self.take = take
+        self.quick: Any = None  # writes what comes from _quick.c, where this sink alone wants it
         self.kinds = kinds
         self.recording = recording
 
@@ -111,6 +112,12 @@ class Hooks:
     calling thread's (device, context), and `poll()`, which hands on what the devices have finished by now.
     `kinds` is the mask of activities that anyone wants.
     """
+
+    # _quick.c reads some of these, and writes none
+    __slots__ = (
+        "__weakref__", "_fork_seen", "_local", "_points", "_sinks", "_subscriptions", "_takers", "charge",
+        "gate", "kinds", "lock", "now_ns", "place", "poll", "serials",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.now_ns: Callable[[], int] = time.monotonic_ns

@@ -43,6 +43,12 @@ class Local(threading.local):
 class Runtime:
     """The runtime of a process. A forked child begins with a new one; nothing of the parent's is its own."""
 
+    # _quick.c reads some of these, and writes none
+    __slots__ = (
+        "__weakref__", "_contexts_made", "_fork_seen", "blocking", "clock", "contexts", "devices", "exec_ids",
+        "graph_ids", "guests", "local", "lock", "racing", "started", "timeline",
+    )  # fmt: skip
+
     def __init__(self) -> None:
         self.local = Local()
         self.lock = threading.RLock()

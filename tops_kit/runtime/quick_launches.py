@@ -12,10 +12,12 @@ import time
 from collections.abc import Sequence
 from functools import cache
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from topstx.recorder import rows
 
 from tops_kit import extension
-from tops_kit.gcu.clock import LocalTimeBase
+from tops_kit.gcu.clock import Clock, LocalTimeBase
 from tops_kit.gcu.simulation import DeviceSimulation, Engine, Operation, StreamQueue, Timeline
 from tops_kit.gcu.simulation.bandwidth import Bandwidth
 from tops_kit.gcu.simulation.sharing import Resource
@@ -26,28 +28,27 @@ from tops_kit.runtime.array import _PACKED, Array
 from tops_kit.runtime.blocks import Block
 from tops_kit.runtime.context import Context
 from tops_kit.runtime.driver import QUEUE_SUBMIT
-from tops_kit.runtime.hooks import HOOKS
+from tops_kit.runtime.hooks import HOOKS, Hooks
 from tops_kit.runtime.launching import LAUNCH, MOST_QUEUED, finish
 from tops_kit.runtime.plan import Outcome, Plan
-from tops_kit.runtime.process import RUNTIME
+from tops_kit.runtime.process import RUNTIME, Runtime
+from tops_kit.runtime.recording import QUICK_INTERFACE
 from tops_kit.runtime.records import Call, KernelTag
 from tops_kit.runtime.result import Launch
 from tops_kit.runtime.stream import Stream
 from tops_kit.topscc.python.captures import Captures
 
-if TYPE_CHECKING:
-    pass
-
-INTERFACE = 1  # of _quick.c
 _I32 = (-(1 << 31), (1 << 31) - 1)
 _CLASSES = (
     Operation, StreamQueue, Timeline, Engine, DeviceSimulation, Bandwidth, Resource, LocalTimeBase, Stream,
     Block, Array, ApiPoint, ThreadState, Launch, Outcome, KernelTag, Call, usage.Usage, claims.Claim, Context,
-    Plan,
+    Plan, Hooks, Clock, Runtime,
 )  # fmt: skip
 _NUMBERS = (
-    acts.STREAM_RACE, MOST_QUEUED, _PACKED.size, layout.S_NOW, layout.S_WALL, layout.S_KERNELS, layout.S_BUSY,
-    layout.S_HEAT_AT, layout.S_ACTIVE, layout.S_ENDED, layout.S_BUCKETS, layout.BUCKETS, layout.BUCKET_WORDS,
+    acts.STREAM_RACE, acts.KERNEL, acts.API, rows.KIND_KERNEL, rows.KIND_API,
+    rows.KINDS[rows.KIND_KERNEL].body.size, rows.KINDS[rows.KIND_API].body.size, MOST_QUEUED, _PACKED.size,
+    layout.S_NOW, layout.S_WALL, layout.S_KERNELS, layout.S_BUSY, layout.S_HEAT_AT, layout.S_ACTIVE,
+    layout.S_ENDED, layout.S_BUCKETS, layout.BUCKETS, layout.BUCKET_WORDS,
     layout.BUCKET_SHIFT, usage.HEAT_STEP_NS,
 )  # fmt: skip
 
@@ -77,7 +78,7 @@ class Caller:
 @cache
 def extension_module() -> tuple[ModuleType | None, str]:
     """The extension, ready for use; else None and why. Raises ImportError as extension.load does."""
-    module, why_not = extension.load("tops_kit.runtime._quick", INTERFACE)
+    module, why_not = extension.load("tops_kit.runtime._quick", QUICK_INTERFACE)
     if module is None:
         return None, why_not
     try:
@@ -121,6 +122,6 @@ def described(plan: Plan, args: Sequence[Any], constexprs: Sequence[int]) -> tup
         for k, (register, position) in enumerate(plan.scalars)
     )
     return (
-        plan.part, plan, plan.launch, plan.clusters, plan.holds, watched, plan.arrays, scalars,
+        plan.part, plan, plan.launch, plan.clusters, plan.sips, plan.holds, watched, plan.arrays, scalars,
         tuple(constexprs),
     )  # fmt: skip

@@ -14,7 +14,11 @@ from tops_kit.runtime import activity as acts
 from tops_kit.runtime.api_table import DRIVER_API, NAMES, RUNTIME_API
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from topstx.recorder.row_sink import Item, NameOf
+
+    from tops_kit.runtime.plan import Plan
 
 _COPY_NAMES: Final = tuple(f"[memcpy {kind}]" for kind in acts.COPY_KINDS)
 
@@ -112,6 +116,14 @@ def packings() -> list[Packing]:
         ),
         _packing(acts.HOST_FUNCTION, rows.KIND_HOST_FUNCTION, acts.HostFunctionActivity, "name"),
     ]  # fmt: skip
+
+
+def kernel_body(intern: Callable[[str], int], plan: Plan) -> bytes:
+    """The body of a kernel's row with what is the same for all its launches; the rest is 0."""
+    grid, block = ((*extents, 1, 1)[:3] for extents in (plan.grid, plan.block))
+    return rows.KINDS[rows.KIND_KERNEL].body.pack(
+        0, 0, 0, *grid, *block, intern(plan.full_name), 0, 0, 0, 0, 0, 0, 0, 0, plan.cooperative
+    )
 
 
 class _Numbered(dict[int, str]):

@@ -21,15 +21,20 @@ from topstx.recorder import cuts, layout, rows
 from topstx.recorder.row_sink import SAMPLED, make_sink
 from topstx.recorder.rows import RowWriter
 
+from tops_kit import extension
 from tops_kit.gcu.clock import LocalTimeBase, TimeBase
 from tops_kit.runtime import activity as acts
+from tops_kit.runtime.api_table import RUNTIME_API, RUNTIME_IDS
 from tops_kit.runtime.counters import Counters
-from tops_kit.runtime.recorded_rows import packings
+from tops_kit.runtime.recorded_rows import kernel_body, packings
 from tops_kit.runtime.stacks import Stacks
 
 if TYPE_CHECKING:
     from tops_kit.runtime.hooks import Hooks, Sink
+    from tops_kit.runtime.plan import Plan
     from tops_kit.runtime.process import Runtime
+
+QUICK_INTERFACE: Final = 2  # of runtime/_quick.c
 
 # Row kinds of the activities that we ask for.
 _ROWS: Final = {
@@ -111,6 +116,7 @@ class Recording:
         self._sink: Sink = hooks.add_sink(
             self._rows.take, self.wanted.kinds, self._writer.backend.is_recording
         )
+        self._sink.quick = self._quick_rows()
 
     def _begin(self) -> None:
         """What this process has told so far: nothing."""
@@ -126,6 +132,28 @@ class Recording:
         if self._counters is not None:
             slow |= acts.KERNEL
         self._rows.slow_kinds = acts.ALL if self._shift_ns else slow
+
+    def _quick_rows(self) -> Any:
+        """What writes a launch's rows in C, where both extensions are there and rows need nothing special."""
+        backend = self._writer.backend
+        if self._stacks is not None or self._counters is not None or not hasattr(backend, "rows"):
+            return None
+        module, _ = extension.load("tops_kit.runtime._quick", QUICK_INTERFACE)
+        if module is None:
+            return None
+        name = "topsLaunchKernel"
+        return module.Rows(
+            self._kernel_row, backend.is_recording, self._shift_ns, self._writer.intern(name),
+            RUNTIME_IDS[name], RUNTIME_API,
+        )  # fmt: skip
+
+    def _kernel_row(self, plan: Plan, device_id: int) -> tuple[bytes, int] | None:
+        """What rows of a kernel have in common: body and name id. None: they are not wanted."""
+        if not self.wanted.kernel(plan.name):
+            return None
+        if device_id not in self._devices:
+            self._tell_device(device_id)
+        return kernel_body(self._writer.intern, plan), self._writer.intern(plan.name)
 
     def leave(self) -> None:
         """The session ends for this process: what is in flight is told as if nothing came after it."""
@@ -189,16 +217,19 @@ class Recording:
 
     def tell_cost(self) -> None:
         """One row of what writing rows cost this process, reckoned from a sample."""
-        sink = self._rows
-        if not sink.cost_ns:
+        sink, quick = self._rows, self._sink.quick
+        count, cost_ns = quick.spent() if quick is not None else (0, 0)
+        count += sink.count
+        cost_ns += sink.cost_ns
+        if not cost_ns:
             return
         kind = rows.KINDS[rows.KIND_RUNTIME_OVERHEAD]
         note = self._writer.intern(
-            f"{sink.count} activities, spread over the run; one of {SAMPLED} was timed"
+            f"{count} activities, spread over the run; one of {SAMPLED} was timed"
         )
         now_ns = self._hooks.now_ns() - self._shift_ns
         body = kind.body.pack(note)
-        self._writer.write(kind.number, now_ns - sink.cost_ns, now_ns, "recording activities", body)
+        self._writer.write(kind.number, now_ns - cost_ns, now_ns, "recording activities", body)
         sink.cost_ns = 0
 
 
@@ -207,6 +238,7 @@ def _forked(of: weakref.ref[Recording]) -> None:
     if recording is not None:
         recording._begin()  # what its parent told is not the child's
         recording._sink.take = recording._rows.take
+        recording._sink.quick = recording._quick_rows()
 
 
 _ON_DEVICES: Final = acts.KERNEL | acts.MEMCPY | acts.MEMSET | acts.MEMORY | acts.SYNCHRONIZATION | acts.GRAPH

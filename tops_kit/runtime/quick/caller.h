@@ -14,13 +14,15 @@ typedef struct {
 
 /* What a call that somebody hears of has: correlation id and begin. */
 typedef struct {
-    bool told, recorded; /* somebody hears of it, and of the kernel */
+    bool told, recorded, races; /* somebody hears of it, of the kernel, of races */
+    int64_t device;             /* of the thread */
     PyObject *thread, *correlation_id, *begin_ns;
 } call;
 
 /* Numbers that Python has, too: it compares them before it uses us. */
 static PyObject *numbers(void) {
-    return Py_BuildValue("(iiiiiiiiiiiiiii)", KIND_STREAM_RACE, MOST_QUEUED, ARRAY_BYTES, S_NOW, S_WALL, S_KERNELS, S_BUSY, S_HEAT_AT, S_ACTIVE,
+    return Py_BuildValue("(iiiiiiiiiiiiiiiiiiiii)", KIND_STREAM_RACE, KIND_KERNEL, KIND_API, ROW_KERNEL, ROW_API, KERNEL_BYTES, API_BYTES,
+                         MOST_QUEUED, ARRAY_BYTES, S_NOW, S_WALL, S_KERNELS, S_BUSY, S_HEAT_AT, S_ACTIVE,
                          S_ENDED, S_BUCKETS, BUCKETS, BUCKET_WORDS, BUCKET_SHIFT, HEAT_STEP_NS);
 }
 
@@ -43,45 +45,59 @@ static bool take_given(PyObject *given) {
     return true;
 }
 
-/* The stream that a launch goes to, and whether this thread may launch: borrowed from what `keep` holds. NULL: not here. */
-static PyObject *find_stream(const caller *self, PyObject **keep) {
-    PyObject *const local = PyObject_GetAttr(the_runtime, name_local);
-    PyObject *const own = local ? PyObject_GetAttr(local, name___dict__) : NULL;
-    Py_XDECREF(local);
-    *keep = own;
-    if (!own || attribute_is_true(the_runtime, name_blocking) != 0) return NULL;
-    PyObject *const in_callback = PyDict_GetItem(own, name_in_callback);
+/* What a thread has in the runtime's and the hooks' thread-locals, kept for the thread that launched last: its dictionary and ThreadState. */
+static struct {
+    uint64_t thread; /* PyThreadState's, which no two threads share */
+    PyObject *runtime_local, *own, *hooks_local, *state;
+} latest;
+
+static bool find_thread(void) {
+    PyObject *const runtime_local = GET(the_runtime, Runtime, local), *const hooks_local = GET(the_hooks, Hooks, _local);
+    const uint64_t thread = PyThreadState_GetID(PyThreadState_Get());
+    if (latest.thread == thread && latest.runtime_local == runtime_local && latest.hooks_local == hooks_local) return true;
+    PyObject *const own = PyObject_GetAttr(runtime_local, name___dict__);
+    if (!own) return false;
+    latest.thread = thread;
+    Py_XSETREF(latest.runtime_local, Py_NewRef(runtime_local));
+    Py_XSETREF(latest.hooks_local, Py_NewRef(hooks_local));
+    Py_XSETREF(latest.own, own);
+    Py_CLEAR(latest.state);
+    return true;
+}
+
+/* This thread's ThreadState: a new reference; NULL before its first call, or with an exception. */
+static PyObject *find_state(void) {
+    if (!find_thread()) return NULL;
+    if (!latest.state) latest.state = PyObject_GetAttr(latest.hooks_local, name_state);
+    return Py_XNewRef(latest.state);
+}
+
+/* The stream that a launch goes to: a new reference; NULL: not here. */
+static PyObject *find_stream(const caller *self, int64_t *thread_device) {
+    if (GET(the_runtime, Runtime, blocking) != Py_False || !find_thread()) return NULL;
+    PyObject *const in_callback = PyDict_GetItem(latest.own, name_in_callback);
     if (in_callback && in_callback != Py_False) return NULL;
-    if (self->stream != Py_None) return self->stream;
-    PyObject *const chosen = PyDict_GetItem(own, name_stream);
-    if (chosen && chosen != Py_None) return chosen;
-    PyObject *const device = PyDict_GetItem(own, name_device), *const contexts = PyObject_GetAttr(the_runtime, name_contexts);
-    const Py_ssize_t index = device ? PyLong_AsSsize_t(device) : 0;
-    PyObject *stream = NULL;
-    if (contexts && PyList_CheckExact(contexts) && index >= 0 && index < PyList_GET_SIZE(contexts)) {
-        stream = PyObject_GetAttr(PyList_GET_ITEM(contexts, index), name_default_stream);
-    }
-    Py_XDECREF(contexts);
-    Py_DECREF(own);
-    *keep = stream;
-    return stream;
+    PyObject *const device = PyDict_GetItem(latest.own, name_device);
+    *thread_device = device ? number(device) : 0;
+    if (self->stream != Py_None) return Py_NewRef(self->stream);
+    PyObject *const chosen = PyDict_GetItem(latest.own, name_stream);
+    if (chosen && chosen != Py_None) return Py_NewRef(chosen);
+    PyObject *const contexts = GET(the_runtime, Runtime, contexts);
+    const Py_ssize_t index = (Py_ssize_t)*thread_device;
+    if (!PyList_CheckExact(contexts) || index < 0 || index >= PyList_GET_SIZE(contexts)) return NULL;
+    PyObject *const context = PyList_GET_ITEM(contexts, index);
+    return Py_IS_TYPE(context, type_Context) ? Py_NewRef(GET(context, Context, default_stream)) : NULL;
 }
 
 /* Whether a kernel can be queued on a stream without a question. No exception. */
 static bool is_usual(PyObject *stream, PyObject *context) {
-    static PyObject **const wrong[] = {&name_trouble, &name_dead, &name_failing};
     if (!IS_NONE(stream, Stream, capture) || GET(stream, Stream, destroyed) != Py_False) return false;
-    for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
-        if (attribute_is_true(context, *wrong[k]) != 0) return false;
-    }
+    if (GET(context, Context, trouble) != Py_False || !IS_NONE(context, Context, failing) || !is_empty(GET(context, Context, dead))) return false;
     PyObject *const queue = GET(stream, Stream, queue), *const last = GET(queue, StreamQueue, last);
     if ((last != Py_None && GET(last, Operation, held) != Py_False) || NUMBER(queue, StreamQueue, depth) >= MOST_QUEUED) return false;
     if (GET(stream, Stream, non_blocking) == Py_True) return true;
-    if (NUMBER(stream, Stream, id) == 0) return attribute_is_true(context, name_blocking) == 0;
-    PyObject *const first = PyObject_GetAttr(context, name_default_stream);
-    const bool free = first && Py_IS_TYPE(first, type_Stream) && IS_NONE(GET(first, Stream, queue), StreamQueue, last);
-    Py_XDECREF(first);
-    return free;
+    if (NUMBER(stream, Stream, id) == 0) return is_empty(GET(context, Context, blocking));
+    return IS_NONE(GET(GET(context, Context, default_stream), Stream, queue), StreamQueue, last);
 }
 
 static bool arrays_are_here(const known *k, PyObject *args, PyObject *context) {
@@ -94,30 +110,33 @@ static bool arrays_are_here(const known *k, PyObject *args, PyObject *context) {
     return true;
 }
 
-/* Whether somebody hears of the call, and whether that can be done here: 1, 0; -1 not here (no exception). */
+/* Whether somebody hears of the call, and whether that can be done here: 1, 0; -1 not here. */
 static int who_listens(PyObject *context, call *c) {
     if (GET(launch_point, ApiPoint, idle) == Py_True) return 0;
-    PyObject *const gate = PyObject_GetAttr(the_hooks, name_gate);
-    if (!gate) return -1;
-    if (gate != Py_None) {
+    PyObject *const gate = GET(the_hooks, Hooks, gate);
+    if (gate == recorder_gate && recorder) {
+        if (!recorder->recording()) return 0;
+    } else if (gate != Py_None) {
+        Py_INCREF(gate);
         PyObject *const open = PyObject_CallNoArgs(gate);
-        const bool shut = open == Py_False;
+        Py_DECREF(gate);
         Py_XDECREF(open);
-        if (shut || !open) {
-            Py_DECREF(gate);
-            return open ? 0 : -1;
-        }
+        if (!open || open == Py_False) return open ? 0 : -1;
     }
-    Py_DECREF(gate);
-    PyObject *const kinds = PyObject_GetAttr(the_hooks, name_kinds);
-    if (!kinds) return -1;
-    const int64_t mask = number(kinds);
-    Py_DECREF(kinds);
+    const int64_t mask = NUMBER(the_hooks, Hooks, kinds);
     if (!is_empty(GET(launch_point, ApiPoint, callbacks)) || !is_empty(GET(submit_point, ApiPoint, callbacks))) return -1;
     if (mask & NUMBER(submit_point, ApiPoint, kind)) return -1;
-    if (mask & KIND_STREAM_RACE && attribute_is_true(context, name_queues) != 0) return -1;
     c->recorded = mask != 0;
+    c->races = mask & KIND_STREAM_RACE && !is_empty(GET(context, Context, queues));
     return 1;
+}
+
+/* The time as hooks tell it: of this base, as a rule. */
+static PyObject *hooks_ns(PyObject *base) {
+    PyObject *const now = GET(the_hooks, Hooks, now_ns);
+    if (PyCFunction_Check(now) && PyCFunction_GET_SELF(now) == base && is_shared(base)) return session_ns(base);
+    if (PyMethod_Check(now) && PyMethod_GET_SELF(now) == base && is_local(base)) return session_ns(base);
+    return PyObject_CallNoArgs(now);
 }
 
 static void call_clear(call *c) {
@@ -127,52 +146,43 @@ static void call_clear(call *c) {
 }
 
 /* The call begins (ApiPoint.run): 1, 0: not here, nothing has happened; -1 an exception. */
-static int call_begin(call *c) {
-    PyObject *const local = PyObject_GetAttr(the_hooks, name__local);
-    c->thread = local ? PyObject_GetAttr(local, name_state) : NULL;
-    Py_XDECREF(local);
-    if (!c->thread) return 0; /* this thread's first call */
-    if (!Py_IS_TYPE(c->thread, type_ThreadState) || NUMBER(c->thread, ThreadState, depth) != 0 || !is_empty(GET(c->thread, ThreadState, external)) ||
+static int call_begin(call *c, PyObject *base) {
+    c->thread = find_state();
+    if (!c->thread || !Py_IS_TYPE(c->thread, type_ThreadState) || NUMBER(c->thread, ThreadState, depth) != 0 || !is_empty(GET(c->thread, ThreadState, external)) ||
         NUMBER(c->thread, ThreadState, correlation_id) != 0) {
         return 0;
     }
-    PyObject *const serials = PyObject_GetAttr(the_hooks, name_serials);
-    c->correlation_id = serials ? PyIter_Next(serials) : NULL;
-    Py_XDECREF(serials);
-    PyObject *const now = c->correlation_id ? PyObject_GetAttr(the_hooks, name_now_ns) : NULL;
-    c->begin_ns = now ? PyObject_CallNoArgs(now) : NULL;
-    Py_XDECREF(now);
+    c->correlation_id = PyIter_Next(GET(the_hooks, Hooks, serials));
+    c->begin_ns = c->correlation_id ? hooks_ns(base) : NULL;
     if (!c->begin_ns) return -1;
     SET(c->thread, ThreadState, depth, Py_NewRef(one));
     SET(c->thread, ThreadState, correlation_id, Py_NewRef(c->correlation_id));
     SET(c->thread, ThreadState, begin_ns, Py_NewRef(c->begin_ns));
     c->told = true;
-    PyObject *const charge = PyObject_GetAttr(the_hooks, name_charge);
-    PyObject *const charged = charge && charge != Py_None ? PyObject_CallOneArg(charge, name_launch) : charge ? Py_NewRef(Py_None) : NULL;
-    Py_XDECREF(charge);
+    PyObject *const charge = Py_NewRef(GET(the_hooks, Hooks, charge));
+    PyObject *const charged = charge == Py_None ? Py_NewRef(Py_None) : PyObject_CallOneArg(charge, name_launch);
+    Py_DECREF(charge);
     Py_XDECREF(charged);
     return charged ? 1 : -1;
 }
 
 /* The call ends, with the vendor's status; an exception that is set stays. False with an exception. */
-static bool call_end(call *c, PyObject *status) {
+static bool call_end(call *c, PyObject *status, PyObject *base) {
     if (!c->told) return true;
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
-    PyObject *const now = PyObject_GetAttr(the_hooks, name_now_ns), *const end_ns = now ? PyObject_CallNoArgs(now) : NULL;
-    Py_XDECREF(now);
+    PyObject *const end_ns = hooks_ns(base);
     SET(c->thread, ThreadState, depth, Py_NewRef(zero));
     SET(c->thread, ThreadState, correlation_id, Py_NewRef(zero));
     SET(c->thread, ThreadState, begin_ns, Py_NewRef(zero));
-    PyObject *const kinds = PyObject_GetAttr(the_hooks, name_kinds);
-    bool good = end_ns && kinds;
-    if (good && number(kinds) & NUMBER(launch_point, ApiPoint, kind)) {
+    bool good = end_ns != NULL;
+    if (good && NUMBER(the_hooks, Hooks, kinds) & NUMBER(launch_point, ApiPoint, kind) &&
+        !api_row(number(c->begin_ns), number(end_ns), number(c->correlation_id), number(status), c->device)) {
         PyObject *const arguments[] = {launch_point, c->begin_ns, end_ns, c->correlation_id, GET(c->thread, ThreadState, thread_id), status};
         PyObject *const done = PyObject_VectorcallMethod(name__record, arguments, 6, NULL);
         good = done != NULL;
         Py_XDECREF(done);
     }
-    Py_XDECREF(kinds);
     Py_XDECREF(end_ns);
     if (type) {
         PyErr_Clear();
@@ -182,32 +192,25 @@ static bool call_end(call *c, PyObject *status) {
     return good;
 }
 
-/* What is told of the kernel when it has ended: the plan where nobody listens, else a KernelTag. */
+/* What is told of the kernel when it has ended: the plan where nobody listens. */
 static PyObject *make_tag(const known *k, PyObject *stream, PyObject *context, const call *c, PyObject *outcome) {
     if (!c->recorded) return Py_NewRef(k->plan);
-    PyObject *const ids = PyObject_GetAttr(context, name_grid_ids), *const grid_id = ids ? PyIter_Next(ids) : NULL;
-    PyObject *const sips = grid_id ? PyObject_GetAttr(k->plan, name_sips) : NULL;
-    PyObject *const made = sips ? type_Call->tp_alloc(type_Call, 0) : NULL, *const tag = made ? type_KernelTag->tp_alloc(type_KernelTag, 0) : NULL;
-    Py_XDECREF(ids);
-    if (!tag) {
-        Py_XDECREF(grid_id);
-        Py_XDECREF(sips);
-        Py_XDECREF(made);
-        return NULL;
+    PyObject *const grid_id = PyIter_Next(GET(context, Context, grid_ids));
+    kernel_tag *const tag = grid_id ? PyObject_New(kernel_tag, &tag_type) : NULL;
+    if (tag) {
+        tag->plan = Py_NewRef(k->plan);
+        tag->context = Py_NewRef(context);
+        tag->outcome = Py_NewRef(outcome);
+        tag->sips = Py_NewRef(k->sips);
+        tag->begin_ns = number(c->begin_ns);
+        tag->correlation_id = number(c->correlation_id);
+        tag->thread_id = NUMBER(c->thread, ThreadState, thread_id);
+        tag->stream_id = NUMBER(stream, Stream, id);
+        tag->grid_id = number(grid_id);
+        tag->graph_id = tag->node_id = 0;
     }
-    FILL(made, Call, begin_ns, Py_NewRef(c->begin_ns));
-    FILL(made, Call, correlation_id, Py_NewRef(c->correlation_id));
-    FILL(made, Call, thread_id, Py_NewRef(GET(c->thread, ThreadState, thread_id)));
-    FILL(made, Call, graph_id, Py_NewRef(zero));
-    FILL(made, Call, node_id, Py_NewRef(zero));
-    FILL(tag, KernelTag, call, made);
-    FILL(tag, KernelTag, context, Py_NewRef(context));
-    FILL(tag, KernelTag, stream_id, Py_NewRef(GET(stream, Stream, id)));
-    FILL(tag, KernelTag, plan, Py_NewRef(k->plan));
-    FILL(tag, KernelTag, sips, sips);
-    FILL(tag, KernelTag, launch, Py_NewRef(outcome));
-    FILL(tag, KernelTag, grid_id, grid_id);
-    return tag;
+    Py_XDECREF(grid_id);
+    return (PyObject *)tag;
 }
 
 static PyObject *make_outcome(PyObject *plan, PyObject *raw) {
@@ -297,9 +300,17 @@ static PyObject *run_engine(const known *k, PyObject *args, const uint8_t *scala
     return NULL;
 }
 
+static bool look_for_races(const known *k, PyObject *args, PyObject *stream) {
+    PyObject *const arguments[] = {GET(the_runtime, Runtime, racing), stream, k->plan, args, empty_tuple};
+    PyObject *const done = PyObject_VectorcallMethod(name_kernel, arguments, 5, NULL);
+    Py_XDECREF(done);
+    return done != NULL;
+}
+
 /* Under the timeline's lock. */
 static PyObject *launch_locked(known *k, PyObject *args, PyObject *stream, PyObject *context, PyObject *timeline, PyObject *base, const call *c,
                                const uint8_t *scalars) {
+    if (c->races && !look_for_races(k, args, stream)) return NULL;
     PyObject *const raw = run_engine(k, args, scalars, base);
     PyObject *out = NULL, *outcome = NULL, *operation = NULL, *duration, *demand;
     if (!raw || !is_plain(raw)) {
@@ -336,10 +347,8 @@ static int launch_if_usual(known *k, PyObject *args, PyObject *stream, PyObject 
     if (!is_usual(stream, context) || !arrays_are_here(k, args, context) || !pack_scalars(k, args, scalars) || known_holds(k) != 1) return 0;
     const int listening = who_listens(context, c);
     if (listening < 0) return 0;
-    PyObject *const clock = PyObject_GetAttr(context, name_clock), *const base = clock ? PyObject_GetAttr(clock, name_base) : NULL;
-    Py_XDECREF(clock);
-    if (!base) return 0;
-    const int begun = listening ? call_begin(c) : 1;
+    PyObject *const base = Py_NewRef(GET(GET(context, Context, clock), Clock, base));
+    const int begun = listening ? call_begin(c, base) : 1;
     if (begun > 0) *out = launch_locked(k, args, stream, context, timeline, base, c, scalars);
     Py_DECREF(base);
     return begun <= 0 ? begun : *out ? 1 : -1;
@@ -361,10 +370,10 @@ static PyObject *status_of_error(void) {
 
 /* 1: launched, `*out`; 0: not here, and nothing has happened; -1: an exception. */
 static int try_launch(caller *self, PyObject *args, PyObject **out) {
-    PyObject *keep = NULL, *timeline = NULL, *lock = NULL, *const stream = find_stream(self, &keep);
+    call c = {0};
+    PyObject *timeline = NULL, *lock = NULL, *const stream = find_stream(self, &c.device);
     int status = 0;
     known *k = NULL;
-    call c = {0};
     if (!stream || !Py_IS_TYPE(stream, type_Stream)) goto done;
     PyObject *const part = GET(stream, Stream, part), *const context = GET(stream, Stream, context);
     if (!Py_IS_TYPE(context, type_Context) || (self->part != Py_None && self->part != part)) goto done;
@@ -373,8 +382,8 @@ static int try_launch(caller *self, PyObject *args, PyObject **out) {
     }
     if (!k) goto done;
     k->references++; /* other threads, and signal handlers, may teach the launcher something else meanwhile */
-    timeline = PyObject_GetAttr(context, name_timeline);
-    if (!timeline || !Py_IS_TYPE(timeline, type_Timeline)) goto done;
+    timeline = Py_NewRef(GET(context, Context, timeline));
+    if (!Py_IS_TYPE(timeline, type_Timeline)) goto done;
     lock = Py_NewRef(GET(timeline, Timeline, lock));
     PyObject *const arguments[] = {lock, Py_False}; /* no waiting here */
     PyObject *const locked = PyObject_VectorcallMethod(name_acquire, arguments, 2, NULL);
@@ -393,7 +402,7 @@ static int try_launch(caller *self, PyObject *args, PyObject **out) {
     PyErr_Restore(type, value, traceback);
     if (c.told) {
         PyObject *const state = status < 0 ? status_of_error() : Py_NewRef(zero);
-        if (!call_end(&c, state)) {
+        if (!call_end(&c, state, GET(GET(context, Context, clock), Clock, base))) {
             Py_CLEAR(*out);
             status = -1;
         }
@@ -404,7 +413,7 @@ done:
     known_release(k);
     Py_XDECREF(timeline);
     Py_XDECREF(lock);
-    Py_XDECREF(keep);
+    Py_XDECREF(stream);
     if (status == 0) PyErr_Clear();
     return status;
 }

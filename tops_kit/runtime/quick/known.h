@@ -14,7 +14,7 @@ typedef struct {
 
 typedef struct {
     int references; /* of the launcher, and of launches under way */
-    PyObject *part, *plan, *quick, *clusters, *holds;
+    PyObject *part, *plan, *quick, *clusters, *sips, *holds;
     PyObject *types[MOST_ARGUMENTS];      /* of each argument */
     PyObject *signatures[MOST_ARGUMENTS]; /* of an Array; else NULL */
     PyObject *values[MOST_ARGUMENTS];     /* of a constexpr; else NULL */
@@ -32,7 +32,7 @@ static const quick_functions *engine;
 
 static void known_release(known *k) {
     if (!k || --k->references) return;
-    PyObject **const each[] = {&k->part, &k->plan, &k->quick, &k->clusters, &k->holds, &k->captured};
+    PyObject **const each[] = {&k->part, &k->plan, &k->quick, &k->clusters, &k->sips, &k->holds, &k->captured};
     for (size_t n = 0; n < sizeof each / sizeof *each; n++) Py_CLEAR(*each[n]);
     for (int n = 0; n < k->count; n++) {
         Py_CLEAR(k->types[n]);
@@ -68,11 +68,11 @@ static bool find_engine(void) {
     return engine != NULL;
 }
 
-/* From what Launcher remembers: (part, plan, quick, clusters, holds, captured, arrays, scalars, constexprs) and arguments like those to come.
+/* From what Launcher remembers: (part, plan, quick, clusters, sips, holds, captured, arrays, scalars, constexprs) and arguments like those to come.
    1: it is known now, `*out`; 0: not for here; -1: an exception. */
 static int known_make(PyObject *about, PyObject *args, known **out) {
-    PyObject *part, *plan, *quick, *clusters, *holds, *captured, *arrays, *scalars, *constexprs;
-    if (!PyArg_ParseTuple(about, "OOOOOO!O!O!O!", &part, &plan, &quick, &clusters, &holds, &PyTuple_Type, &captured, &PyTuple_Type, &arrays,
+    PyObject *part, *plan, *quick, *clusters, *sips, *holds, *captured, *arrays, *scalars, *constexprs;
+    if (!PyArg_ParseTuple(about, "OOOOOOO!O!O!O!", &part, &plan, &quick, &clusters, &sips, &holds, &PyTuple_Type, &captured, &PyTuple_Type, &arrays,
                           &PyTuple_Type, &scalars, &PyTuple_Type, &constexprs)) {
         return -1;
     }
@@ -84,7 +84,7 @@ static int known_make(PyObject *about, PyObject *args, known **out) {
         PyErr_NoMemory();
         return -1;
     }
-    *k = (known){.references = 1, .part = Py_NewRef(part), .plan = Py_NewRef(plan), .quick = Py_NewRef(quick), .clusters = Py_NewRef(clusters),
+    *k = (known){.references = 1, .part = Py_NewRef(part), .plan = Py_NewRef(plan), .quick = Py_NewRef(quick), .clusters = Py_NewRef(clusters), .sips = Py_NewRef(sips),
                  .holds = Py_NewRef(holds), .captured = Py_NewRef(captured), .count = (int)count};
     for (Py_ssize_t n = 0; n < count; n++) {
         PyObject *const value = PyTuple_GET_ITEM(args, n);

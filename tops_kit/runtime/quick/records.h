@@ -1,7 +1,7 @@
 /* Who wants to hear of a kernel's end: others that share the device, and whoever listens. What Context._sink does. */
 #ifndef QUICK_RECORDS_H
 #define QUICK_RECORDS_H
-#include "usage.h"
+#include "rows.h"
 
 static bool tell_by(PyObject *sink, PyObject *operation) {
     PyObject *const done = PyObject_CallOneArg(sink, operation);
@@ -16,11 +16,11 @@ static bool tell(PyObject *operation) {
     PyObject *const tag = GET(operation, Operation, tag);
     const bool ours = PyMethod_Check(sink) && PyMethod_GET_FUNCTION(sink) == context_sink && GET(operation, Operation, kind) == name_kernel;
     const bool untold = Py_IS_TYPE(tag, type_Plan);
-    if (!ours || !(untold || Py_IS_TYPE(tag, type_KernelTag))) return tell_by(sink, operation);
-    PyObject *const sips = untold ? PyObject_GetAttr(tag, name_sips) : Py_NewRef(GET(tag, KernelTag, sips));
+    if (!ours || !(untold || Py_IS_TYPE(tag, &tag_type))) return tell_by(sink, operation);
+    PyObject *const sips = untold ? PyObject_GetAttr(tag, name_sips) : Py_NewRef(((kernel_tag *)tag)->sips);
     const bool noted = sips && note_kernel(PyMethod_GET_SELF(sink), operation, sips);
     Py_XDECREF(sips);
-    return noted && (untold || call_method(tag, name_done, operation));
+    return noted && (untold || tag_tell((kernel_tag *)tag, operation));
 }
 
 #endif

@@ -2,7 +2,13 @@
 #ifndef QUICK_TIME_H
 #define QUICK_TIME_H
 #include <time.h>
+#include "../../../tx/topstx/recorder/include/topstx_capsule.h"
 #include "names.h"
+
+static const topstx_capsule *recorder; /* NULL until something is recorded */
+
+/* Whether the base is the recorder's. */
+static inline bool is_shared(PyObject *base) { return recorder && (const void *)Py_TYPE(base) == recorder->base_type; }
 
 static inline int64_t raw_ns(void) {
     struct timespec now;
@@ -17,6 +23,7 @@ static inline bool is_model(PyObject *base) { return PyUnicode_CompareWithASCIIS
 
 /* A new reference to the session time, an int; NULL with an exception. */
 static PyObject *session_ns(PyObject *base) {
+    if (is_shared(base)) return PyLong_FromLongLong(recorder->now_ns(base));
     if (is_local(base)) {
         PyObject *const shift = GET(base, LocalTimeBase, _shift);
         if (shift != Py_None) return PyLong_FromLongLong(raw_ns() - number(shift));
@@ -28,6 +35,7 @@ static PyObject *session_ns(PyObject *base) {
 
 /* Where nobody is in a cut no lock is needed: we keep the GIL up to its end, but for signal handlers, whose cuts nest. */
 static bool begin_cut(PyObject *base) {
+    if (is_shared(base)) return recorder->begin_cut(base) == 0;
     if (!is_local(base)) return call_method(base, name_begin_cut, NULL);
     PyObject *const shift = GET(base, LocalTimeBase, _shift);
     if (shift == Py_None || NUMBER(base, LocalTimeBase, _depth) != 0) return is_model(base) || call_method(base, name_begin_cut, NULL);
@@ -39,6 +47,7 @@ static bool begin_cut(PyObject *base) {
 
 /* `ours`: begin_cut did it without the lock. */
 static bool end_cut(PyObject *base, bool ours) {
+    if (is_shared(base)) return recorder->end_cut(base) == 0;
     if (!is_local(base)) return call_method(base, name_end_cut, NULL);
     if (!ours) return is_model(base) || call_method(base, name_end_cut, NULL);
     const int64_t depth = NUMBER(base, LocalTimeBase, _depth) - 1;

@@ -9,7 +9,7 @@
 
 #define EVERY_CLASS(X) \
     X(Operation) X(StreamQueue) X(Timeline) X(Engine) X(DeviceSimulation) X(Bandwidth) X(Resource) X(LocalTimeBase) X(Stream) X(Block) X(Array) \
-    X(ApiPoint) X(ThreadState) X(Launch) X(Outcome) X(KernelTag) X(Call) X(Usage) X(Claim) X(Context) X(Plan)
+    X(ApiPoint) X(ThreadState) X(Launch) X(Outcome) X(KernelTag) X(Call) X(Usage) X(Claim) X(Context) X(Plan) X(Hooks) X(Clock) X(Runtime)
 
 #define EVERY_SLOT(X) \
     X(Operation, _due_ns) X(Operation, _engine) X(Operation, _followers) X(Operation, _missing) X(Operation, _next) X(Operation, _peer_engine) \
@@ -38,7 +38,11 @@
     X(KernelTag, stream_id) \
     X(Call, begin_ns) X(Call, correlation_id) X(Call, graph_id) X(Call, node_id) X(Call, thread_id) \
     X(Usage, _claim) X(Usage, _warm) \
-    X(Claim, pid) X(Claim, serial) X(Claim, slot) X(Claim, state)
+    X(Claim, pid) X(Claim, serial) X(Claim, slot) X(Claim, state) \
+    X(Context, blocking) X(Context, clock) X(Context, context_id) X(Context, dead) X(Context, default_stream) X(Context, device) \
+    X(Context, device_id) X(Context, failing) X(Context, grid_ids) X(Context, queues) X(Context, timeline) X(Context, trouble) \
+    X(Hooks, _local) X(Hooks, _takers) X(Hooks, charge) X(Hooks, gate) X(Hooks, kinds) X(Hooks, now_ns) X(Hooks, serials) X(Clock, base) \
+    X(Runtime, blocking) X(Runtime, contexts) X(Runtime, local) X(Runtime, racing)
 
 #define DECLARE_CLASS(class) static PyTypeObject *type_##class;
 #define DECLARE_SLOT(class, name) static Py_ssize_t at_##class##_##name;
@@ -66,7 +70,19 @@ static inline void put(PyObject **field, PyObject *value) {
 }
 
 /* An int's value; only of fields that are ints of 64 bits. */
-static inline int64_t number(PyObject *value) { return PyLong_AsLongLong(value); }
+static inline int64_t number(PyObject *value) {
+#if PY_VERSION_HEX < 0x030C0000 && PYLONG_BITS_IN_DIGIT == 30
+    const digit *const digits = ((PyLongObject *)value)->ob_digit; /* up to 60 bits, as all times are, without a call */
+    switch (Py_SIZE(value)) {
+    case 0: return 0;
+    case 1: return digits[0];
+    case 2: return (int64_t)digits[1] << 30 | digits[0];
+    case -1: return -(int64_t)digits[0];
+    default: break;
+    }
+#endif
+    return PyLong_AsLongLong(value);
+}
 #define NUMBER(object, class, name) number(GET(object, class, name))
 #define IS_NONE(object, class, name) (GET(object, class, name) == Py_None)
 #define IS_TRUE(object, class, name) (GET(object, class, name) == Py_True)

@@ -54,13 +54,9 @@ static bool note_in(PyObject *usage, int64_t *words, int64_t count, int64_t star
 
 /* False with an exception. */
 static bool note_kernel(PyObject *context, PyObject *operation, PyObject *sips) {
-    PyObject *const device = PyObject_GetAttr(context, name_device);
-    if (!device || device == Py_None) {
-        Py_XDECREF(device);
-        return device != NULL;
-    }
+    PyObject *const device = GET(context, Context, device);
+    if (device == Py_None) return true;
     PyObject *const usage = PyObject_GetAttr(device, name_usage);
-    Py_DECREF(device);
     if (!usage) return false;
     bool noted = false;
     if (Py_IS_TYPE(usage, type_Usage)) {

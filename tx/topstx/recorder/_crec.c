@@ -35,7 +35,7 @@ PyMODINIT_FUNC PyInit__crec(void) {
 
 /* The Python side repeats this number (topstx/_backend.py). Raise both when a name, an argument, a result or a layout changes
  * on which the two rely: an extension built from other sources is then not used. */
-#define INTERFACE 4
+#define INTERFACE 5
 
 /* ---- the module's functions --------------------------------------------------------------------------------------------- */
 
@@ -271,9 +271,8 @@ static int module_exec(PyObject *module) {
     if (PyModule_AddObjectRef(module, "Domain", (PyObject *)&domain_type) < 0) return -1;
     if (PyModule_AddObjectRef(module, "Counter", (PyObject *)&counter_type) < 0) return -1;
     if (PyModule_AddIntConstant(module, "INTERFACE", INTERFACE) < 0) return -1;
-    if (add_capsule(module) < 0) return -1;
     if (PyType_Ready(&sink_type) < 0 || PyModule_AddObjectRef(module, "RowSink", (PyObject *)&sink_type) < 0) return -1;
-    if (PyType_Ready(&base_type) < 0 || PyModule_AddObjectRef(module, "SharedTimeBase", (PyObject *)&base_type) < 0) return -1;
+    if (PyType_Ready(&base_type) < 0 || add_capsule(module) < 0 || PyModule_AddObjectRef(module, "SharedTimeBase", (PyObject *)&base_type) < 0) return -1;
     return PyModule_AddStringConstant(module, "NAME", "c");
 }
 

@@ -116,7 +116,8 @@ static int move_window(base_object *b, uint64_t window) {
     off_t bytes = (off_t)(TOPSTX_CUTS_WINDOW * sizeof(topstx_cut)), offset = (off_t)TOPSTX_PAGE + (off_t)window * bytes;
     void *map;
     if (posix_fallocate(b->file, offset, bytes)) return 0;
-    map = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, b->file, offset);
+    /* all pages at once: one by one they would cost each cut more than it does */
+    map = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, b->file, offset);
     if (map == MAP_FAILED) return 0;
     if (b->window) munmap(b->window, (size_t)bytes);
     b->window = (topstx_cut *)map;
@@ -275,19 +276,17 @@ static uint64_t hidden_cpu(base_object *b) {
     return hidden;
 }
 
-static PyObject *base_begin_cut(PyObject *self, PyObject *unused) {
-    base_object *b = (base_object *)self;
+static int begin_cut(base_object *b) {
     topstx_cuts_header *h = b->header;
-    (void)unused;
-    if (lock_threads(b) < 0) return NULL;
-    if (b->depth++) Py_RETURN_NONE;
+    if (lock_threads(b) < 0) return -1;
+    if (b->depth++) return 0;
     if (b->model) {
         b->cut_raw = raw_now();
     } else {
         if (begin_change(b) < 0) {
             b->depth = 0;
             unlock_threads(b);
-            return NULL;
+            return -1;
         }
         b->cut_raw = raw_now();
         h->frozen = h->open_session = b->cut_raw + h->shift;
@@ -296,21 +295,19 @@ static PyObject *base_begin_cut(PyObject *self, PyObject *unused) {
         sequence_even(b);
     }
     watch_others(b);
-    Py_RETURN_NONE;
+    return 0;
 }
 
-static PyObject *base_end_cut(PyObject *self, PyObject *unused) {
-    base_object *b = (base_object *)self;
+static int end_cut(base_object *b) {
     topstx_cuts_header *h = b->header;
-    (void)unused;
     if (!b->depth || b->owner != PyThread_get_thread_ident()) {
         PyErr_SetString(PyExc_RuntimeError, "end_cut without begin_cut");
-        return NULL;
+        return -1;
     }
     if (b->depth == 1) {
         uint64_t hidden = hidden_cpu(b);
         if (b->model) {
-            if (begin_change(b) < 0) return NULL;
+            if (begin_change(b) < 0) return -1;
             h->simulator_ns += (uint64_t)(raw_now() - b->cut_raw);
         } else {
             sequence_odd(b);
@@ -322,6 +319,18 @@ static PyObject *base_end_cut(PyObject *self, PyObject *unused) {
     }
     b->depth--;
     unlock_threads(b);
+    return 0;
+}
+
+static PyObject *base_begin_cut(PyObject *self, PyObject *unused) {
+    (void)unused;
+    if (begin_cut((base_object *)self) < 0) return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *base_end_cut(PyObject *self, PyObject *unused) {
+    (void)unused;
+    if (end_cut((base_object *)self) < 0) return NULL;
     Py_RETURN_NONE;
 }
 
@@ -530,3 +539,22 @@ static PyTypeObject base_type = {
     .tp_getset = base_attributes,
     .tp_weaklistoffset = offsetof(base_object, weak),
 };
+
+/* ---- for other extensions ----------------------------------------------------------------------------------------------- */
+
+static int not_off(void) { return topstxi_recording() != TOPSTX_RECORDING_OFF; }
+static int64_t capsule_now_ns(void *base) { return time_now((base_object *)base); }
+static int capsule_begin_cut(void *base) { return begin_cut((base_object *)base); }
+static int capsule_end_cut(void *base) { return end_cut((base_object *)base); }
+
+static const topstx_capsule row_functions = {
+    TOPSTX_CAPSULE_VERSION, sizeof row_functions, topstxi_row_wanted, row_name, write_row, own_serial,
+    not_off, &base_type, capsule_now_ns, capsule_begin_cut, capsule_end_cut,
+};
+
+static int add_capsule(PyObject *module) {
+    PyObject *capsule = PyCapsule_New((void *)(uintptr_t)&row_functions, TOPSTX_CAPSULE, NULL);
+    int added = capsule ? PyModule_AddObjectRef(module, "rows", capsule) : -1;
+    Py_XDECREF(capsule);
+    return added;
+}

@@ -16,8 +16,6 @@ static uint32_t row_name(const char *text, size_t bytes) {
     return topstxi_state.control ? topstxi_intern(TOPSTX_ENTRY_NAME, text, bytes) : 0;
 }
 
-static const topstx_capsule row_functions = {TOPSTX_CAPSULE_VERSION, sizeof row_functions, topstxi_row_wanted, row_name, write_row, own_serial};
-
 /* row(kind, begin_ns, end_ns, name, body, correlation_id=0) -> bool */
 static PyObject *row(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     unsigned long kind, correlation = 0;
@@ -69,11 +67,4 @@ static PyObject *process_serial(PyObject *self, PyObject *unused) {
     (void)self;
     (void)unused;
     return PyLong_FromUnsignedLongLong(own_serial());
-}
-
-static int add_capsule(PyObject *module) {
-    PyObject *capsule = PyCapsule_New((void *)(uintptr_t)&row_functions, TOPSTX_CAPSULE, NULL);
-    int added = capsule ? PyModule_AddObjectRef(module, "rows", capsule) : -1;
-    Py_XDECREF(capsule);
-    return added;
 }
