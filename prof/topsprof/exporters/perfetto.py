@@ -187,7 +187,7 @@ class _Writing:
         pieces.append(asm.constant(category))
         for column in interchange.argument_columns(part.table):
             if column.name != "process_id" and not (
-                column.name == "thread_id" and part.table.kind is not Kind.COUNTER
+                column.name == "thread_id" and "thread_id" in part.table.track
             ):
                 piece = self._annotation(part, column)
                 if piece is not None:

@@ -130,7 +130,7 @@ def _ours(
     known = {column.name for column in table.columns}
     if "process_id" in known:
         columns["process_id"] = process
-    if "thread_id" in known:
+    if "thread_id" in table.track:  # of a queue's rows it is an annotation: who waited
         columns["thread_id"] = thread
     columns |= arguments(table, notes, len(events), pool, columns.keys())
     return columns
