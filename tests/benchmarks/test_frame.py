@@ -33,6 +33,7 @@ def test_the_list_names_every_benchmark(repo_root):
         "startup",
         "engine",
         "device",
+        "runtime",
         "state",
     ]
 
