@@ -341,24 +341,6 @@ def test_more_mistakes_than_a_report_holds(run: Launch, asm: Assembler) -> None:
     assert any("more than 1000" in limit for limit in report.limits)
 
 
-def test_more_accesses_than_can_be_compared(run: Launch, asm: Assembler) -> None:
-    """Thousands of threads store a column each, all columns lie among each other."""
-    threads = 6000
-    y = asm.pointer("y", F32, ndim=2, loaded=False)
-    column = asm.buffer("column", "L1", F32, (2,))
-    asm.op("tbuf", "column", column, asm.constant(0), 0)
-    asm.op("tfill", "column", 1.0)
-    asm.op("special", "thread", "thread_id")
-    asm.op("tptr", "y", y)
-    asm.op("tindex", "y", "y", 1, "thread")
-    asm.op("dma", "event", "y", "column", asm.constant(0), 0)
-    asm.op("waitall")
-    asm.op("end")
-    report = check(run, asm.finish(), np.zeros((2, threads), np.float32), grid=threads)
-    assert not report
-    assert any("too many accesses" in limit for limit in report.limits)
-
-
 def sharing(asm: Assembler, *, temporary: bool) -> Program:
     """A transfer to one buffer, an operation on another that lies in the same memory."""
     x = asm.pointer("x", F32, stored=False)

@@ -47,7 +47,7 @@ static bool begin(worker *w, context *c, int32_t id, int32_t unit, uint8_t *l2) 
 
 static int step(worker *w, thread *t) {
     t->slice = SLICE_POLLS;
-    t->ticks = POLL_JUMPS;
+    t->ticks = atomic_load(&w->launch->stop) ? 1 : POLL_JUMPS; /* perhaps what ends it was seen at a barrier */
     while (w->run(t) == THREAD_AFTER_BRK) {} /* nobody stops here */
     return t->state;
 }

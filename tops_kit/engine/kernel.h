@@ -89,7 +89,7 @@ typedef struct {
     int32_t pc;
     uint16_t channel;
     uint8_t kind; /* DMA_COPY ... */
-    bool needed;
+    bool needed, with_channel;
     reg value;
     tile d, a;
 } transfer;

@@ -53,6 +53,8 @@ void engine_tidy(engine *e);  /* frees memory that is too much to keep */
 void launch_clear(launch *l); /* frees results */
 
 int64_t monotonic_ns(void);
+/* Whether it has to end: 0, or the fault that ends it. Only the launching thread looks at signals. */
+int launch_poll(launch *l, bool launching);
 /* Keys of slots as events have them. */
 static inline int32_t kernel_keys(const kernel *k) { return k->keys < KEY_NONE ? k->keys : KEY_NONE; }
 /* Whether a kernel's pointers allow several host threads: what is stored is neither loaded nor stored otherwise. */

@@ -6,7 +6,7 @@
 #include "tiles/elements.h"
 
 /* A launch, its blocks and threads. */
-struct sanitizer *sanitizer_new(const launch *l); /* NULL: no memory */
+struct sanitizer *sanitizer_new(launch *l); /* NULL: no memory */
 void sanitizer_free(struct sanitizer *s);
 sanitizer_block *sanitizer_block_begin(struct sanitizer *s); /* NULL: no memory */
 bool sanitizer_thread_begin(sanitizer_block *b, thread *t);                  /* false: no memory */

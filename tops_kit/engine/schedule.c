@@ -153,7 +153,8 @@ static bool run_block(worker *w, int32_t number) {
 static void run_in_order(worker *w) {
     const launch *const l = w->launch;
     for (int32_t number = 0; number < l->blocks; number++) {
-        if (!run_block(w, number) && (!l->sanitizer || atomic_load(&l->stop) || w->fault.kind == FAULT_MEMORY)) return;
+        if (!run_block(w, number) && (!l->sanitizer || w->fault.kind == FAULT_MEMORY)) return;
+        if (l->sanitizer && atomic_load(&l->stop)) return;
     }
 }
 

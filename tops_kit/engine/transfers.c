@@ -37,14 +37,30 @@ static int move_needed(thread *self) {
     return kind;
 }
 
+/* Where the transfer of `event` is among the first `count`, which are in order; `count`: nowhere. */
+static int32_t find_event(const thread *self, int32_t count, uint32_t event) {
+    int32_t low = 0, high = count;
+    while (low < high) {
+        const int32_t middle = low + (high - low) / 2;
+        if (self->pending[middle].event < event) low = middle + 1;
+        else high = middle;
+    }
+    return low < count && self->pending[low].event == event ? low : count;
+}
+
 int transfer_complete(thread *self, uint32_t event) {
-    /* what a transfer needs was issued before it: one pass from the youngest finds everything */
-    for (int32_t k = self->pendings; k-- > 0;) {
-        transfer *const x = &self->pending[k];
-        if (x->event == event) x->needed = true;
+    const int32_t at = find_event(self, self->pendings, event);
+    if (at == self->pendings) return FAULT_NONE;
+    self->pending[at].needed = true;
+    /* what a transfer needs was issued before it: one pass from the youngest finds everything, with one more for each channel */
+    for (int32_t k = at + 1; k-- > 0;) {
+        const transfer *const x = &self->pending[k];
         if (!x->needed) continue;
-        for (int32_t m = k; m-- > 0;) {
-            if (self->pending[m].event == x->after || self->pending[m].channel == x->channel) self->pending[m].needed = true;
+        const int32_t earlier = x->after ? find_event(self, k, x->after) : k;
+        if (earlier < k) self->pending[earlier].needed = true;
+        for (int32_t m = k; !x->with_channel && m-- > 0;) {
+            transfer *const other = &self->pending[m];
+            if (other->channel == x->channel) other->needed = other->with_channel = true;
         }
     }
     return move_needed(self);

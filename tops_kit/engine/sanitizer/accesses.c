@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORDS = SPOT_CHUNK / 64, MAX_ACCESSES = 1 << 20, MAX_CHUNKS = 1 << 18, MAX_WORK = 1 << 24 };
+enum { WORDS = SPOT_CHUNK / 64, MAX_ACCESSES = 1 << 20, MAX_CHUNKS = 1 << 18 };
 
 static int64_t chunk_bytes(const shared_access *x) { return (int64_t)SPOT_CHUNK << x->shift; }
 
@@ -132,128 +132,6 @@ static void take(access_log *log, shared_access *x) {
     const shared_access *const at = put(log, x, spot, spot ? join_spots : join_rows);
     if (!at || at->spots != x->spots) free(x->spots);
     else log->chunks += spot;
-}
-
-static bool has_spot(const shared_access *x, int64_t start) {
-    const int64_t number = (start - chunk_start(x)) >> x->shift;
-    return x->spots[number / 64] >> (number % 64) & 1;
-}
-
-typedef struct {
-    const shared_access *x;
-    int64_t from, to;
-} spot_search;
-
-/* Stops at the first spot within the row. */
-static bool no_spot(void *data, int64_t start, int64_t bytes) {
-    spot_search *const s = data;
-    const int64_t size = (int64_t)1 << s->x->shift;
-    const int64_t low = start > s->x->where.start ? start & -size : s->x->where.start;
-    const int64_t high = start + bytes < s->x->where.end ? start + bytes : s->x->where.end;
-    for (int64_t at = low; at < high; at += size) {
-        if (!has_spot(s->x, at)) continue;
-        s->from = at > start ? at : start;
-        s->to = at + size < start + bytes ? at + size : start + bytes;
-        return false;
-    }
-    return true;
-}
-
-static bool spots_meet(const shared_access *x, const shared_access *y, int64_t *from, int64_t *to) {
-    for (int k = 0; k < WORDS && x->shift == y->shift; k++) { /* they lie in the same chunk */
-        const uint64_t both = x->spots[k] & y->spots[k];
-        if (!both) continue;
-        *from = chunk_start(x) + ((int64_t)(64 * k + __builtin_ctzll(both)) << x->shift);
-        *to = *from + ((int64_t)1 << x->shift);
-        return true;
-    }
-    if (x->shift == y->shift) return false;
-    const int64_t low = x->where.start > y->where.start ? x->where.start : y->where.start;
-    const int64_t high = x->where.end < y->where.end ? x->where.end : y->where.end;
-    const shared_access *const fine = x->shift <= y->shift ? x : y, *const coarse = fine == x ? y : x;
-    const int64_t size = (int64_t)1 << fine->shift;
-    for (int64_t at = low & -size; at < high; at += size) {
-        if (!has_spot(fine, at) || !has_spot(coarse, at)) continue;
-        *from = at;
-        *to = at + size;
-        return true;
-    }
-    return false;
-}
-
-static bool accesses_meet(const shared_access *x, const shared_access *y, int64_t *from, int64_t *to, int64_t *work) {
-    if (!x->spots && !y->spots) return footprints_meet(&x->where, &y->where, from, to, work);
-    *work -= WORDS;
-    if (x->spots && y->spots) return spots_meet(x, y, from, to);
-    spot_search s = {.x = x->spots ? x : y};
-    if (footprint_rows(x->spots ? &y->where : &x->where, no_spot, &s)) return false;
-    *from = s.from;
-    *to = s.to;
-    return true;
-}
-
-static bool ordered(lifetime x, lifetime y) { return x.complete < y.issued || y.complete < x.issued; }
-
-static bool can_race(const shared_access *x, const shared_access *y, race_scope scope, int32_t block_threads) {
-    if (x->thread == y->thread || (x->access == y->access && x->access != ACCESS_WRITE) || (x->compared && y->compared)) return false;
-    const bool same_block = x->thread / block_threads == y->thread / block_threads;
-    return scope == WITHIN_BLOCK ? !ordered(x->block, y->block) : !same_block && !ordered(x->grid, y->grid);
-}
-
-typedef struct {
-    int32_t region;
-    int64_t start, number;
-} key;
-
-static int by_place(const void *a, const void *b) {
-    const key *const x = a, *const y = b;
-    if (x->region != y->region) return x->region < y->region ? -1 : 1;
-    if (x->start != y->start) return x->start < y->start ? -1 : 1;
-    return x->number < y->number ? -1 : x->number > y->number;
-}
-
-/* Those that began before the place where the sweep is, and may not have ended: by what they do. */
-typedef struct {
-    int64_t *number, count;
-} active;
-
-static void drop_ended(active *a, const access_log *log, const shared_access *x) {
-    int64_t kept = 0;
-    for (int64_t k = 0; k < a->count; k++) {
-        const footprint *const f = &log->item[a->number[k]].where;
-        if (f->region == x->where.region && f->end > x->where.start) a->number[kept++] = a->number[k];
-    }
-    a->count = kept;
-}
-
-bool accesses_compare(access_log *log, race_scope scope, int32_t block_threads,
-                      void (*race)(void *data, const shared_access *x, const shared_access *y, int64_t from, int64_t to), void *data) {
-    if (!log->writes || log->count < 2) return true;
-    key *const keys = malloc((size_t)log->count * (sizeof *keys + 3 * sizeof(int64_t)));
-    if (!keys) return false;
-    active running[3];
-    for (int k = 0; k < 3; k++) running[k] = (active){.number = (int64_t *)(keys + log->count) + k * log->count};
-    for (int64_t k = 0; k < log->count; k++) keys[k] = (key){log->item[k].where.region, log->item[k].where.start, k};
-    qsort(keys, (size_t)log->count, sizeof *keys, by_place);
-    int64_t work = MAX_WORK;
-    for (int64_t k = 0; k < log->count && work > 0; k++) {
-        const shared_access *const x = &log->item[keys[k].number];
-        for (int access = ACCESS_READ; access <= ACCESS_ATOMIC; access++) {
-            active *const a = &running[access];
-            if (access == x->access && access != ACCESS_WRITE) continue;
-            work -= a->count;
-            drop_ended(a, log, x);
-            for (int64_t m = 0; m < a->count && work > 0; m++) {
-                const shared_access *const y = &log->item[a->number[m]];
-                int64_t from, to;
-                if (!can_race(x, y, scope, block_threads) || !accesses_meet(y, x, &from, &to, &work)) continue;
-                race(data, y, x, from, to);
-            }
-        }
-        running[x->access].number[running[x->access].count++] = keys[k].number;
-    }
-    free(keys);
-    return work > 0;
 }
 
 static void forget_buckets(access_log *log) {

@@ -71,10 +71,19 @@ static inline bool accesses_add_another_spot(access_log *log, int32_t pc, int32_
 }
 
 typedef enum { WITHIN_BLOCK, BETWEEN_BLOCKS } race_scope;
-/* Calls `race` for pairs that nothing orders and that were not compared before; [from, to) is what they share. False: too much
-   to compare, not everything was. */
-bool accesses_compare(access_log *log, race_scope scope, int32_t block_threads,
-                      void (*race)(void *data, const shared_access *x, const shared_access *y, int64_t from, int64_t to), void *data);
+/* How to compare, and who wants to know. */
+typedef struct {
+    race_scope scope;
+    int32_t block_threads;
+    int64_t most_work; /* pieces looked at */
+    /* two that nothing orders and that were not compared before, once; [from, to) is some of what they share */
+    void (*race)(void *data, const shared_access *x, const shared_access *y, int64_t from, int64_t to);
+    bool (*goes_on)(void *data); /* asked now and then */
+    void *data;
+} comparison;
+enum { MAX_WORK = 1 << 27 };
+/* False: not everything was compared: too much, no memory, or it was not to go on. */
+bool accesses_compare(access_log *log, const comparison *c);
 /* Lets go of those that were complete before `epoch` (of the block, or of the grid); what lies in L3 goes on to `to`, if that is
    not NULL. The others count as compared. */
 void accesses_retire(access_log *log, race_scope scope, uint64_t epoch, access_log *to);

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include "state.h"
 
+enum { FLIGHT_WORK = 8 }; /* what a look at one counts as, in bytes of work between polls */
+
 /* Counts a transfer in, or out, for the slots of L1 that it touches. */
 static void count_slots(thread *self, const transfer_side *side, int change) {
     const slot_table *const table = &run_of(self)->slots;
@@ -39,15 +41,42 @@ static void count_reach(sanitizer_thread *t, const transfer_side *side, bool rea
 
 static bool within_reach(const reach *r, const footprint *f) { return r->count && f->start < r->end && r->start < f->end; }
 
-/* Marks what is complete before `event`, or before a transfer that starts after `event` on `channel` (-1: none). */
-static void mark_needed(sanitizer_thread *t, uint32_t event, int channel) {
-    for (int32_t k = 0; k < t->flights; k++) t->queue[k].needed = t->queue[k].event == event || t->queue[k].channel == channel;
+/* Where the transfer of `event` is among the first `count`, which are in order; `count`: nowhere. */
+static int32_t find_event(const sanitizer_thread *t, int32_t count, uint32_t event) {
+    int32_t low = 0, high = count;
+    while (low < high) {
+        const int32_t middle = low + (high - low) / 2;
+        if (t->queue[middle].event < event) low = middle + 1;
+        else high = middle;
+    }
+    return low < count && t->queue[low].event == event ? low : count;
+}
+
+/* Those of a channel among the first `count`: what they need on their channel is marked with them. */
+static void mark_channel(sanitizer_thread *t, int32_t count, int channel) {
+    for (int32_t k = 0; k < count; k++) {
+        queued *const q = &t->queue[k];
+        if (q->channel == channel) q->needed = q->with_channel = true;
+    }
+}
+
+/* Marks what is complete before `event`, or before a transfer that starts after `event` on `channel` (-1: none). What a transfer
+   needs was issued before it: one pass from the youngest finds everything, with one more for each channel. */
+static void mark_needed(thread *self, uint32_t event, int channel) {
+    sanitizer_thread *const t = self->sanitizer;
+    for (int32_t k = 0; k < t->flights; k++) t->queue[k].needed = t->queue[k].with_channel = false;
+    self->work -= FLIGHT_WORK * (int64_t)t->flights;
+    if (channel >= 0) mark_channel(t, t->flights, channel);
+    const int32_t at = find_event(t, t->flights, event);
+    if (at < t->flights) t->queue[at].needed = true;
     for (int32_t k = t->flights; k-- > 0;) {
         const queued *const q = &t->queue[k];
-        for (int32_t m = k; q->needed && m-- > 0;) {
-            queued *const earlier = &t->queue[m];
-            earlier->needed = earlier->needed || earlier->event == q->after || earlier->channel == q->channel;
-        }
+        if (!q->needed) continue;
+        const int32_t earlier = q->after ? find_event(t, k, q->after) : k;
+        if (earlier < k) t->queue[earlier].needed = true;
+        if (q->with_channel) continue;
+        mark_channel(t, k, q->channel);
+        self->work -= FLIGHT_WORK * (int64_t)k;
     }
 }
 
@@ -88,11 +117,13 @@ static void take_out_needed(thread *self) {
         else t->queue[kept++] = t->queue[k];
     }
     t->flights = kept;
+    t->several_channels = false;
+    for (int32_t k = 1; k < kept && !t->several_channels; k++) t->several_channels = t->queue[k].channel != t->queue[0].channel;
 }
 
 void flights_complete(thread *self, uint32_t event) {
     if (self->sanitizer->flights == 0) return;
-    mark_needed(self->sanitizer, event, -1);
+    mark_needed(self, event, -1);
     take_out_needed(self);
 }
 
@@ -123,6 +154,7 @@ void flights_begin(thread *self, int32_t pc, const queued *order, const transfer
         run_of(self)->findings.limits |= LIMIT_MEMORY;
         return;
     }
+    t->several_channels = t->flights && (t->several_channels || t->queue[0].channel != order->channel);
     queued *const q = &t->queue[t->flights++];
     *q = *order;
     q->flight = t->unused - 1;
@@ -150,11 +182,13 @@ void flights_forget(sanitizer_thread *t, int32_t regions) {
 
 /* The side of `f` that `u` gets in the way of; NULL: none. */
 static const transfer_side *clash(thread *self, const flight *f, const user *u, int64_t *from, int64_t *to) {
-    int64_t work = 1 << 16;
+    enum { MOST = 1 << 16 };
+    int64_t work = MOST;
     const transfer_side *side = NULL;
     if (footprints_meet(&f->written.where, u->where, from, to, &work)) side = &f->written;
     else if (u->writes && footprints_meet(&f->read.where, u->where, from, to, &work)) side = &f->read;
     if (work < 0) run_of(self)->findings.limits |= LIMIT_RACES;
+    self->work -= FLIGHT_WORK * (MOST - work);
     return side;
 }
 
@@ -162,26 +196,29 @@ void flights_check(thread *self, const user *u) {
     sanitizer_thread *const t = self->sanitizer;
     const reach *const near = u->where->region == REGION_NONE ? NULL : &t->reach[2 * u->where->region];
     if (!near || !(within_reach(&near[0], u->where) || (u->writes && within_reach(&near[1], u->where)))) return;
-    bool marked = false;
-    for (int32_t k = 0; k < t->flights; k++) {
-        const queued q = t->queue[k];
+    if (u->transfer) {
+        if (!t->several_channels && t->queue[0].channel == u->channel) return; /* all are complete before this one starts */
+        mark_needed(self, u->after, u->channel);
+    }
+    for (int32_t k = 0; k < t->flights; k++) t->queue[k].before = u->transfer && t->queue[k].needed;
+    self->work -= FLIGHT_WORK * (int64_t)t->flights;
+    for (int32_t k = 0; k < t->flights;) {
+        const queued q = t->queue[k++];
+        if (q.before) continue;
         const flight *const f = &t->flight[q.flight];
         int64_t from, to;
         const transfer_side *const side = clash(self, f, u, &from, &to);
         if (!side) continue;
-        if (u->transfer && !marked) {
-            mark_needed(t, u->after, u->channel);
-            marked = true;
-        }
-        if (u->transfer && t->queue[k].needed) continue; /* it is complete before this one starts */
         const actor second = {.pc = f->pc, .thread = self->id, .block = self->block, .transfer = 1, .open = 1,
                               .access = side == &f->written ? ACCESS_WRITE : ACCESS_READ};
         report(self, u->writes ? FAULT_IN_USE : FAULT_NOT_AWAITED, u->pc, u->writes ? ACCESS_WRITE : ACCESS_READ, u->view, from, to,
                &second, u->transfer);
         /* from here on as if it had been awaited: what follows from this one mistake is not worth another report */
-        flights_complete(self, q.event);
-        marked = false;
-        k = -1;
+        mark_needed(self, q.event, -1);
+        int32_t seen = 0;
+        for (int32_t m = 0; m < k; m++) seen += !t->queue[m].needed;
+        take_out_needed(self);
+        k = seen;
     }
 }
 

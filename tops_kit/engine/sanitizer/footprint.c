@@ -125,12 +125,42 @@ static void close_rows(footprint *x) {
     x->end = x->start + span(x, x->axes);
 }
 
+/* Whether y has x's rows, but for axis `without` of x (-1: none is left out). */
+static bool same_rows(const footprint *x, int32_t without, const footprint *y) {
+    if (x->row_bytes != y->row_bytes || y->axes != x->axes - (without >= 0)) return false;
+    for (int32_t k = 0, m = 0; k < x->axes; k++) {
+        if (k == without) continue;
+        if (x->axis[k].n != y->axis[m].n || x->axis[k].stride != y->axis[m].stride) return false;
+        m++;
+    }
+    return true;
+}
+
+/* Absorbs what repeats x, or what x repeats, at a constant distance: columns that a thread takes in turn. */
+static bool absorb_repeated(footprint *x, const footprint *y) {
+    const int64_t ahead = y->start - x->start;
+    if (ahead < 0) return false;
+    for (int32_t k = 0; k < x->axes; k++) {
+        const int64_t number = ahead / x->axis[k].stride;
+        if (ahead % x->axis[k].stride || number > x->axis[k].n || !same_rows(x, k, y)) continue;
+        if (number == x->axis[k].n) x->axis[k].n++;
+        x->end = x->start + span(x, x->axes);
+        return true;
+    }
+    if (!same_rows(x, -1, y)) return false;
+    if (ahead == 0) return true;
+    if (ahead <= x->row_bytes || x->axes == MAX_AXES) return false;
+    int32_t at = x->axes++;
+    for (; at > 0 && x->axis[at - 1].stride > ahead; at--) x->axis[at] = x->axis[at - 1];
+    x->axis[at].n = 2;
+    x->axis[at].stride = ahead;
+    x->end = x->start + span(x, x->axes);
+    return true;
+}
+
 bool footprint_absorb(footprint *x, const footprint *y) {
     if (x->region != y->region) return false;
-    if (x->axes > 1 || y->axes > 1) {
-        if (x->axes != y->axes || x->start != y->start || x->row_bytes != y->row_bytes) return false;
-        return !memcmp(x->axis, y->axis, sizeof x->axis[0] * (size_t)x->axes);
-    }
+    if (x->axes > 1 || y->axes > 1) return absorb_repeated(x, y);
     const int64_t ahead = y->start - x->start;
     if (x->axes == 0) {
         if (y->start >= x->start && y->end <= x->end) return true;
@@ -145,7 +175,8 @@ bool footprint_absorb(footprint *x, const footprint *y) {
         close_rows(x);
         return true;
     }
-    if (ahead < 0 || (y->axes && y->axis[0].stride != x->axis[0].stride)) return false;
+    if (ahead < 0) return false;
+    if (y->axes && y->axis[0].stride != x->axis[0].stride) return absorb_repeated(x, y);
     const int64_t row = ahead / x->axis[0].stride, column = ahead % x->axis[0].stride, y_rows = y->axes ? y->axis[0].n : 1;
     if (row + y_rows <= x->axis[0].n && column + y->row_bytes <= x->row_bytes) return true;
     if (column == 0 && row <= x->axis[0].n && y->row_bytes == x->row_bytes) {
@@ -153,7 +184,7 @@ bool footprint_absorb(footprint *x, const footprint *y) {
     } else if (row == 0 && column == x->row_bytes && y_rows == x->axis[0].n && x->row_bytes + y->row_bytes <= x->axis[0].stride) {
         x->row_bytes += y->row_bytes; /* longer rows */
     } else {
-        return false;
+        return absorb_repeated(x, y);
     }
     close_rows(x);
     return true;

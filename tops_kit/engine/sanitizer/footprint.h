@@ -37,7 +37,7 @@ static inline void footprint_row(footprint *f, int32_t region, int64_t start, in
    by what was compared; below 0 nothing more is looked at, and the answer is false. */
 bool footprints_meet(const footprint *x, const footprint *y, int64_t *from, int64_t *to, int64_t *work);
 
-/* Makes x cover y too, where that is still rows along at most one axis; false: x is as it was. */
+/* Makes x cover y too, and nothing else, where one footprint can say that; false: x is as it was. */
 bool footprint_absorb(footprint *x, const footprint *y);
 
 /* Calls `row` for each row, in order of the axes, while it gives true. */

@@ -4,6 +4,8 @@
 #include "../sanitizer.h"
 #include "../tiles/elements.h"
 
+enum { LITTLE_WORK = 1 << 20 };
+
 static void range_of(const tile *a, uintptr_t *low, uintptr_t *high) {
     *low = *high = (uintptr_t)a->p;
     for (int k = 0; k < a->rank; k++) {
@@ -59,7 +61,7 @@ static bool find_regions(struct sanitizer *s) {
     return true;
 }
 
-struct sanitizer *sanitizer_new(const launch *l) {
+struct sanitizer *sanitizer_new(launch *l) {
     struct sanitizer *const s = calloc(1, sizeof *s);
     if (!s) return NULL;
     s->launch = l;
@@ -173,8 +175,19 @@ static void found_race(void *data, const shared_access *x, const shared_access *
     findings_add(&s->findings, &found);
 }
 
+/* Once the launch has to end, for one reason or another. */
+static bool goes_on(void *data) {
+    struct sanitizer *const s = data;
+    return launch_poll(s->launch, true) == s->stopped;
+}
+
 static void compare(struct sanitizer *s, access_log *log, race_scope scope) {
-    if (!accesses_compare(log, scope, s->launch->block_threads, found_race, s)) s->findings.limits |= LIMIT_RACES;
+    s->stopped = atomic_load(&s->launch->stop);
+    /* nobody waits for what is compared after a signal; a little is worth it where time is up */
+    const int64_t work = s->stopped == FAULT_STOPPED ? 0 : s->stopped ? LITTLE_WORK : MAX_WORK;
+    const comparison c = {.scope = scope, .block_threads = s->launch->block_threads, .most_work = work, .race = found_race,
+                          .goes_on = goes_on, .data = s};
+    if (!accesses_compare(log, &c)) s->findings.limits |= LIMIT_RACES;
     if (log->full) s->findings.limits |= LIMIT_ACCESSES;
 }
 
@@ -218,7 +231,14 @@ void sanitizer_grid_barrier(struct sanitizer *s, uint32_t epoch) {
     accesses_retire(&s->log, BETWEEN_BLOCKS, oldest, NULL);
 }
 
-void sanitizer_finish(struct sanitizer *s) { compare(s, &s->log, BETWEEN_BLOCKS); }
+void sanitizer_finish(struct sanitizer *s) {
+    compare(s, &s->log, BETWEEN_BLOCKS);
+    const int stop = atomic_load(&s->launch->stop);
+    if (!stop) return;
+    /* perhaps no thread was there any more to end by it */
+    const fault f = {.kind = stop, .pc = -1, .thread = -1, .block = -1, .object = -1, .rank = {-1, -1}};
+    sanitizer_fault(s, &f);
+}
 
 void sanitizer_fault(struct sanitizer *s, const fault *f) {
     const bool stops = f->kind == FAULT_TIMEOUT || f->kind == FAULT_STOPPED || f->kind == FAULT_MEMORY;

@@ -31,7 +31,9 @@ typedef struct {
     uint32_t event, after;
     int32_t flight; /* its number */
     uint16_t channel;
-    bool needed; /* has to be complete for what is looked at */
+    bool needed;       /* has to be complete for what is looked at */
+    bool with_channel; /* found with all of its channel that come before it */
+    bool before;       /* complete before the transfer starts that is checked */
 } queued;
 
 /* Everything in flight of a region lies in [start, end). */
@@ -48,6 +50,7 @@ typedef struct sanitizer_thread {
     slot *l1;
     queued *queue; /* in order of issue */
     int32_t flights, capacity;
+    bool several_channels; /* of those in flight */
     flight *flight; /* places for as many */
     int32_t unused; /* number + 1 of one, each leads to the next */
     reach *reach;   /* two for each region: of what is written, of what is read */
@@ -62,7 +65,7 @@ struct sanitizer_block {
 };
 
 struct sanitizer {
-    const launch *launch;
+    launch *launch;
     slot_table slots;
     int32_t *region_of; /* by pointer parameter; REGION_NONE where no pointer of the kernel writes */
     uintptr_t *base;    /* by pointer parameter: where its region begins */
@@ -71,6 +74,7 @@ struct sanitizer {
     sanitizer_block *running, *spare;
     int32_t regions; /* numbers below this are used */
     bool single; /* there is one block only */
+    int stopped; /* launch.stop when a comparison began */
 };
 
 static inline struct sanitizer *run_of(const thread *self) { return self->sanitizer->block->run; }
