@@ -26,7 +26,7 @@ from functools import cached_property
 
 from tops_kit.isa.dtypes import DTYPES
 
-TABLE_VERSION = 1  # grows when an instruction changes its meaning or number: programs carry it
+TABLE_VERSION = 2  # grows when an instruction changes its meaning or number: programs carry it
 
 MAX_OPERANDS = 7  # 16-bit each; with the opcode one instruction is 16 bytes
 
@@ -145,6 +145,11 @@ _FLOAT_BINARY = {
     "fmin": ("(a < b || a != a) ? a : b", "a if a < b or a != a else b", "lesser; NaN when either is"),
     "fmax": ("(a > b || a != a) ? a : b", "a if a > b or a != a else b", "greater; NaN when either is"),
 }
+# through the tile library on one element, as the functions below
+_FLOAT_DIVIDE = {
+    "ffloordiv": ("floordiv", "quotient, rounded down: Python's, of the exact remainder"),
+    "fmod": ("mod", "remainder with the sign of b: Python's, exact but for one rounding"),
+}
 _FLOAT_COMPARE = {
     "flt": ("a < b", "int(a < b)", "1 when a < b"),
     "fle": ("a <= b", "int(a <= b)", "1 when a <= b"),
@@ -183,6 +188,11 @@ def _scalar() -> list[Instruction]:
     out += [make(name, body, 2, "i", cost="8") for name, body in _INT_DIVIDE.items()]
     out += [make(name, body, 1, "i") for name, body in _INT_UNARY.items()]
     out += [make(name, body, 2, "f", flops="1") for name, body in _FLOAT_BINARY.items()]
+    out += [
+        make(name, (f"tk_scalar_binary(TK_{op.upper()}, a, b)", f"scalar_binary('{op}', a, b)", text), 2, "f",
+             cost=str(_SLOW_COST[op]), flops="1")
+        for name, (op, text) in _FLOAT_DIVIDE.items()
+    ]  # fmt: skip
     out += [make(name, body, 2, "fi") for name, body in _FLOAT_COMPARE.items()]
     out += [
         Instruction("fmov", ">r d, <r a", "S", "copy", "a", "a", "f", group="scalar"),

@@ -11,10 +11,14 @@ static inline vf fo_mul(vf a, vf b) { return f_canonical(a * b); }
 static inline vf fo_div(vf a, vf b) { return f_canonical(a / b); }
 static inline vf fo_min(vf a, vf b) { return f_sel(m_nan2(a, b), f_nan(), f_lesser(a, b)); }
 static inline vf fo_max(vf a, vf b) { return f_sel(m_nan2(a, b), f_nan(), f_greater(a, b)); }
-static inline vf fo_floordiv(vf a, vf b) { return f_canonical(f_floor(a / b)); }
+static inline vf fo_floordiv(vf a, vf b) {
+    vf rest;
+    return f_canonical(divide_down(a, b, &rest));
+}
 static inline vf fo_mod(vf a, vf b) {
-    vf whole = f_floor(a / b) * b;
-    return f_canonical(a - whole);
+    vf rest;
+    (void)divide_down(a, b, &rest);
+    return f_canonical(rest);
 }
 static inline vi io_add(vi a, vi b) { return i_add(a, b); }
 static inline vi io_sub(vi a, vi b) { return i_sub(a, b); }

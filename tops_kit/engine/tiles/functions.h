@@ -61,6 +61,49 @@ static inline vf t_log(vf x) {
     return f_clean(x, result);
 }
 
+/* `a // b` as Python has it, of doubles, and `a % b` in *rest: each rounded to f32 once. By 0: a / b, and NaN. */
+static float divide_down_one(float x, float y, float *rest) {
+    const double a = x, b = y;
+    double r = fmod(a, b), q = (a - r) / b;
+    if (b == 0) {
+        *rest = tk_float(TK_NAN_BITS);
+        return x / y;
+    }
+    if (r == 0) {
+        r = copysign(0, b);
+    } else if ((r < 0) != (b < 0)) {
+        r += b;
+        q -= 1;
+    }
+    if (q == 0) {
+        q = copysign(0, a / b);
+    } else {
+        const double whole = floor(q);
+        q = q - whole > 0.5 ? whole + 1 : whole;
+    }
+    *rest = (float)r;
+    return (float)q;
+}
+
+/* The same in lanes, to the bit. Up to 2**22 the quotient that is cut off is right, or one too far from 0 where dividing rounded
+   up to a whole number; so the fused rest is exact, and its sign tells. Larger quotients and infinite divisors go one by one. */
+static inline vf divide_down(vf a, vf b, vf *rest) {
+    vf ratio = a / b, size = f_abs(ratio), q = f_with_sign(f_floor(size), ratio), r = f_fma(f_neg(q), b, a);
+    vm below = m_lt((vf)((vi)r ^ ((vi)b & INT32_MIN)), f_set(0)); /* its sign is not b's */
+    *rest = f_sel(below, r + b, f_with_sign(f_abs(r), b));
+    q = f_sel(below, q - f_set(1), q);
+    vm other = m_or(m_le(f_set(0x1p22f), size), m_eq(f_abs(b), f_set(INFINITY)));
+    if (__builtin_expect(m_any(other), 0)) {
+        float as[LANES], bs[LANES], sizes[LANES], qs[LANES], rs[LANES];
+        f_store(as, a), f_store(bs, b), f_store(sizes, size), f_store(qs, q), f_store(rs, *rest);
+        for (int i = 0; i < LANES; i++) {
+            if (sizes[i] >= 0x1p22f || fabsf(bs[i]) == INFINITY) qs[i] = divide_down_one(as[i], bs[i], &rs[i]);
+        }
+        q = f_load(qs), *rest = f_load(rs);
+    }
+    return q;
+}
+
 static inline vf t_sqrt(vf x) { return f_canonical(f_sqrt(x)); }
 static inline vf t_rsqrt(vf x) { return f_canonical(f_set(1.0f) / f_sqrt(x)); }
 static inline vf t_recip(vf x) { return f_canonical(f_set(1.0f) / x); }

@@ -15,6 +15,9 @@
    NaN gives TK_NAN_BITS whatever the payloads were, min, max and reductions included; moves (copy to the same type, select,
    gather, scatter, DTE) keep every bit; neg and abs change the sign alone.
 
+   FLOORDIV and MOD of floats are Python's `//` and `%` of these numbers as doubles, each result rounded to f32 once: of the exact
+   remainder, so a == (a // b) * b + a % b as nearly as f32 has it. By 0 they are a / b and NaN.
+
    Errors of functions of f32, in units in the last place of the true result, subnormal results included; tests hold them to it:
      sqrt, recip   0.5     correctly rounded
      exp           0.8     0 below -103.98, infinite above 88.73
@@ -98,7 +101,9 @@ int tk_vfma(vreg *d, const vreg *a, const vreg *b, const vreg *c, int dtype);
 int tk_vselect(vreg *d, const vreg *c, const vreg *a, const vreg *b, int dtype);
 reg tk_vreduce(int op, const vreg *a, int dtype); /* SUM, MAX, MIN, as tk_reduce on one row */
 
-float tk_scalar(int op, float x); /* a unary function of floats on one f32, the same bits as on a tile */
+/* An operation on floats, unary or binary, on single f32: the same bits as on a tile. */
+float tk_scalar(int op, float x);
+float tk_scalar_binary(int op, float x, float y);
 
 /* Which instructions of the processor are used: "generic", "avx2" or "avx512". The environment variable TOPSKIT_TILES chooses
    when it names one that this processor has; results do not depend on it. */

@@ -119,6 +119,12 @@ reg tk_vreduce(int op, const vreg *a, int dtype) {
     return tk_kernels->reduce[!tk_is_float(dtype)][which](widened(a, dtype, &wa), lanes_of(dtype));
 }
 
+float tk_scalar_binary(int op, float x, float y) {
+    float result;
+    tk_kernels->binary[0][op - TK_ADD][0](&result, &x, &y, 1);
+    return result;
+}
+
 float tk_scalar(int op, float x) {
     float result;
     tk_kernels->unary[0][op - TK_NEG](&result, &x, 1);

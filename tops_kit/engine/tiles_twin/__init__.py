@@ -19,6 +19,7 @@ from tops_kit.engine.tiles_twin.elementwise import (
     fill,
     fma,
     iota,
+    scalar_binary,
     select,
     unary,
 )
@@ -98,7 +99,7 @@ __all__ = [  # noqa: RUF022 - by kind
     "dma_copy", "dma_pad", "dma_clip", "dma_set", "atomic_add",
     "shape_broadcast", "shape_extent", "shape_gather", "shape_matmul", "shape_reduce", "shape_same",
     "vbinary", "vcompare", "vfma", "viota", "vload", "vreduce", "vselect", "vsplat", "vstore", "vunary",
-    "scalar_function", "f2i_sat", "fma32", "round_bf16", "round_f16",
+    "scalar_binary", "scalar_function", "f2i_sat", "fma32", "round_bf16", "round_f16",
     "ADD", "SUB", "MUL", "DIV", "MIN", "MAX", "FLOORDIV", "MOD", "AND", "OR", "XOR", "SHL", "SHR",
     "LT", "LE", "GT", "GE", "EQ", "NE",
     "NEG", "ABS", "EXP", "LOG", "SQRT", "RSQRT", "TANH", "ERF", "SIGMOID", "SIN", "COS", "FLOOR", "CEIL",

@@ -22,7 +22,7 @@ from tops_kit.engine.tiles_twin.checks import (
 from tops_kit.engine.tiles_twin.numbers import CANONICAL_NAN, Array, canonical
 from tops_kit.engine.tiles_twin.tile import Tile
 from tops_kit.engine.tiles_twin.transfers import dma_copy, dma_set
-from tops_kit.isa.dtypes import BOOL, DType
+from tops_kit.isa.dtypes import BOOL, F32, DType
 
 BinaryFunction = Callable[[Array, Array], Array]
 
@@ -35,6 +35,21 @@ def lesser(a: Array, b: Array) -> Array:
 def greater(a: Array, b: Array) -> Array:
     """a > b ? a : b; NaN where either is."""
     return np.where(np.isnan(a) | np.isnan(b), CANONICAL_NAN, np.where(a > b, a, b))
+
+
+def divided_down(a: Array, b: Array) -> tuple[Array, Array]:
+    """a // b and a % b as Python has them, of doubles, each rounded to f32 once; by 0 a / b, and NaN."""
+    left, right = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    rest = np.fmod(left, right)
+    quotient = (left - rest) / right
+    below = (rest != 0) & ((rest < 0) != (right < 0))
+    quotient = np.where(below, quotient - 1, quotient)
+    rest = np.where(rest == 0, np.copysign(0.0, right), np.where(below, rest + right, rest))
+    whole = np.floor(quotient)
+    whole = np.where(quotient - whole > 0.5, whole + 1, whole)
+    quotient = np.where(quotient == 0, np.copysign(0.0, left / right), whole)
+    quotient = np.where(right == 0, left / right, quotient)
+    return np.asarray(quotient, np.float32), np.asarray(rest, np.float32)
 
 
 def _wrapped(wide: Array) -> Array:
@@ -52,8 +67,8 @@ FLOAT_BINARY: dict[str, BinaryFunction] = {
     "div": lambda a, b: canonical(a / b),
     "min": lesser,
     "max": greater,
-    "floordiv": lambda a, b: canonical(np.floor(a / b)),
-    "mod": lambda a, b: canonical(a - np.floor(a / b) * b),
+    "floordiv": lambda a, b: canonical(divided_down(a, b)[0]),
+    "mod": lambda a, b: canonical(divided_down(a, b)[1]),
 }
 INT_BINARY: dict[str, BinaryFunction] = {
     "add": lambda a, b: _wrapped(_long(a) + b),
@@ -89,6 +104,11 @@ def combine(name: str, a: Array, b: Array, dtype: DType) -> Array:
         fault_unless(np.all(b != 0), DIVIDE)
     with np.errstate(all="ignore"):
         return np.asarray(table[name](a, b), np.float32 if dtype.is_float else np.int32)
+
+
+def scalar_binary(name: str, a: float | np.float32, b: float | np.float32) -> np.float32:
+    """A binary operation on two numbers, as tiles have it."""
+    return np.float32(combine(name, np.array([a], np.float32), np.array([b], np.float32), F32)[0])
 
 
 def _binary(op: int, d: Tile, a: Tile | Array, b: Tile | Array, dtype: DType) -> None:

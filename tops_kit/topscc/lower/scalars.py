@@ -35,14 +35,6 @@ class ScalarLowering(LoweringState):
             self.emit(_ROUNDINGS[name], d, operands[0], where=where)
         elif kind.dtype != F32:
             self.emit(_INT_NAMES.get(name, f"i{name}"), d, *operands, where=where)
-        elif name == "floordiv":
-            self._floor_divide(node, d, *operands)
-        elif name == "mod":
-            # a - floor(a / b) * b, each step rounded: as tiles do it
-            quotient, product = self.temporary("r"), self.temporary("r")
-            self._floor_divide(node, quotient, *operands)
-            self.emit("fmul", product, quotient, operands[1], where=where)
-            self.emit("fsub", d, operands[0], product, where=where)
         else:
             self.emit("fma" if name == "fma" else f"f{name}", d, *operands, where=where)
 
@@ -57,11 +49,6 @@ class ScalarLowering(LoweringState):
             assert wanted == BOOL
             name = "tobool"
         self.emit(name, d, a, where=node.where)
-
-    def _floor_divide(self, node: tree.Elementwise, d: Register, a: Register, b: Register) -> None:
-        quotient = self.temporary("r")
-        self.emit("fdiv", quotient, a, b, where=node.where)
-        self.emit("ffloor", d, quotient, where=node.where)
 
     def vector_elementwise(self, node: tree.Elementwise, d: Register) -> None:
         """An operation on vectors into `d`; its type is that of its operands."""
