@@ -1,4 +1,4 @@
-"""The sanitizer and very many accesses: transfers in flight, columns among each other, races; the budget, Ctrl-C."""
+"""The sanitizer and very many accesses: transfers in flight, columns, races; budget and Ctrl-C meanwhile."""
 
 from __future__ import annotations
 
@@ -116,7 +116,9 @@ def columns_in_any_order() -> Program:
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(seed=st.integers(0, 2**32), threads=st.integers(2, 24), count=st.integers(1, 60), twice=st.integers(0, 3))
+@given(
+    seed=st.integers(0, 2**32), threads=st.integers(2, 24), count=st.integers(1, 60), twice=st.integers(0, 3)
+)
 def test_columns_in_any_order(run: Launch, seed: int, threads: int, count: int, twice: int) -> None:
     """Columns lie in each other's gaps: only those that two threads store race."""
     rng = random.Random(seed)

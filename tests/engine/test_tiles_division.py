@@ -1,4 +1,4 @@
-"""`//` and `%` of floats: Python's, of the f32 values as doubles, rounded to f32 once; in every form the same bits."""
+"""`//` and `%` of floats: Python's, of the f32 values as doubles, each result rounded to f32 once."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ CASES = [  # a, b, a // b, a % b
     (1.0, 0.1, 9.0, 0.099999987), (1e9, 0.3, 3333333200.0, 0.26357174), (5.0, np.inf, 0.0, 5.0),
     (-1.0, np.inf, -1.0, np.inf), (5.0, -np.inf, -1.0, -np.inf), (-5.0, -np.inf, 0.0, -5.0),
     (5.3, -1.7, -4.0, -1.5), (-1e-20, 1.0, -1.0, 1.0), (0.0, 3.0, 0.0, 0.0), (-0.0, 3.0, -0.0, 0.0),
-    (6.0, -3.0, -2.0, -0.0), (-6.0, -3.0, 2.0, -0.0), (1.0, 0.0, np.inf, np.nan), (-1.0, 0.0, -np.inf, np.nan),
-    (0.0, 0.0, np.nan, np.nan), (np.inf, 2.0, np.nan, np.nan), (np.inf, np.inf, np.nan, np.nan),
-    (np.nan, 1.0, np.nan, np.nan), (3e38, 1e-45, np.inf, 0.0), (1e-45, 3e38, 0.0, 1e-45), (7.5, 2.0, 3.0, 1.5),
-    (16777216.0, 3.0, 5592405.0, 1.0), (-16777216.0, 3.0, -5592406.0, 2.0),
+    (6.0, -3.0, -2.0, -0.0), (-6.0, -3.0, 2.0, -0.0), (1.0, 0.0, np.inf, np.nan),
+    (-1.0, 0.0, -np.inf, np.nan), (0.0, 0.0, np.nan, np.nan), (np.inf, 2.0, np.nan, np.nan),
+    (np.inf, np.inf, np.nan, np.nan), (np.nan, 1.0, np.nan, np.nan), (3e38, 1e-45, np.inf, 0.0),
+    (1e-45, 3e38, 0.0, 1e-45), (7.5, 2.0, 3.0, 1.5), (16777216.0, 3.0, 5592405.0, 1.0),
+    (-16777216.0, 3.0, -5592406.0, 2.0),
 ]  # fmt: skip
 
 
