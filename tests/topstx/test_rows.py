@@ -164,7 +164,7 @@ class Capsule(ctypes.Structure):
 get = ctypes.pythonapi.PyCapsule_GetPointer
 get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
 api = Capsule.from_address(get(_crec.rows, b"topstx.recorder._crec.rows"))
-assert api.version == 1 and api.bytes == ctypes.sizeof(Capsule)
+assert api.version >= 1 and api.bytes >= ctypes.sizeof(Capsule)  # more is only ever appended
 assert api.wanted(17) and not api.wanted(1) and api.serial() == _crec.process_serial()
 name = api.name(b"by capsule", 10)
 assert name == _crec.intern("by capsule")

@@ -143,10 +143,11 @@ static sink_packing *sink_packing_of(sink_object *s, PyObject *kind) {
 }
 
 static int sink_do(sink_object *s, PyObject *kind, PyObject *record) {
-    sink_packing *p = sink_packing_of(s, kind);
     PyObject *wanted, *result;
+    sink_packing *p;
+    if (TOPSTXI_UNLIKELY(s->slow_kinds & PyLong_AsUnsignedLongLongMask(kind))) goto slow; /* which may have no packing */
+    p = sink_packing_of(s, kind);
     if (!p) return -1;
-    if (TOPSTXI_UNLIKELY(s->slow_kinds & PyLong_AsUnsignedLongLongMask(kind))) goto slow;
     if (p->device >= 0 || p->filter >= 0) {
         if (!PyTuple_Check(record) || PyTuple_GET_SIZE(record) <= p->longest) goto pack; /* which says so */
     }

@@ -102,8 +102,10 @@ class RowSink:
         """Write the row of a record, or let `slow` do it."""
         self.count += 1
         begin_ns = 0 if self.count % SAMPLED else time.perf_counter_ns()
-        packing = self._packings[kind]
-        if self.slow_kinds & kind or (packing.device >= 0 and record[packing.device] not in self._seen):
+        if self.slow_kinds & kind or (
+            # asked for second: a slow kind may have no packing
+            (packing := self._packings[kind]).device >= 0 and record[packing.device] not in self._seen
+        ):
             self._slow(kind, record)
         elif packing.filter < 0:
             self.pack(kind, record)
