@@ -26,7 +26,7 @@ from tops_kit.isa.table import OPCODES
 from tops_kit.isa.verify import verify
 
 _RAN = {0: "in order", 1: "in parallel", 3: "again"}
-INTERFACE = 4  # of the C module: as in launch_module.c
+INTERFACE = 5  # of the C module: as in module.c
 
 
 @dataclass(frozen=True, slots=True)
