@@ -11,6 +11,7 @@ from tops_kit import extension
 from tops_kit.engine import launch as module
 from tops_kit.engine.c_engine import CEngine
 from tops_kit.engine.launch import Engines, GlobalArray, launch
+from tops_kit.errors import UserError
 from tops_kit.isa.assembler import Assembler
 from tops_kit.isa.dtypes import I32
 from tops_kit.isa.program import Program
@@ -35,9 +36,11 @@ def test_without_c_the_oracle_serves_and_says_so_once(monkeypatch: pytest.Monkey
     monkeypatch.setattr(module, "ENGINES", Engines())
     x = np.full(1, 5, np.int32)
     arguments = [GlobalArray.of(x, I32)]
-    with pytest.warns(UserWarning, match="slow: the C engine: not built: no C compiler") as seen:
+    with pytest.warns(
+        UserWarning, match=r"slowly, for want of the C engine \(not built: no C compiler\)$"
+    ) as seen:
         result = launch(add_one(), arguments, grid=(1,), block=(1,))
-    assert len(seen) == 1
+    assert [one.filename for one in seen] == [__file__]
     assert (result.engine, result.output, x[0]) == ("oracle", ["was 5"], 6)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -68,3 +71,13 @@ def test_a_program_is_made_ready_once_and_forgotten_with_it(c_engine: CEngine) -
 
 def test_which_tiles_are_used_is_known(c_engine: CEngine) -> None:
     assert c_engine.tiles in ("generic", "avx2", "avx512")
+
+
+def test_tiles_that_this_machine_does_not_have(c_engine: CEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOPSKIT_TILES", "sse9")
+    with pytest.raises(UserError, match=r"^TOPSKIT_TILES is 'sse9': this machine has generic"):
+        Engines().c()
+    assert c_engine.module.tile_path() == c_engine.tiles
+    for name in ("", c_engine.tiles):
+        monkeypatch.setenv("TOPSKIT_TILES", name)
+        assert Engines().c() is not None

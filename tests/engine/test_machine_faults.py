@@ -44,6 +44,15 @@ def wrong(name: str, *operands: Any) -> Assembler:
     return asm
 
 
+def of_nothing(name: str) -> Assembler:
+    """A reduction of no elements."""
+    asm = buffer_of_eight()
+    asm.op("tslice", "one", "row", 0, asm.constant(0), asm.constant(1))
+    asm.op("tslice", "nothing", "row", 0, asm.constant(1), asm.constant(1))
+    asm.op(name, "one", "nothing", 0)
+    return asm
+
+
 @pytest.mark.parametrize(
     ("asm", "kind", "detail", "says"),
     [
@@ -67,6 +76,15 @@ def wrong(name: str, *operands: Any) -> Assembler:
             "index 8 on axis 0 of row is outside of [0, 8)",
         ),
         (wrong("lds", "a", "row", [-1], [0], [0]), "index", None, "index -1 on axis 0 of row"),
+        (
+            wrong("vld", "v", "row", [4]),
+            "index",
+            {"index": 4, "lanes": 32, "elements": 8},
+            "a vector of 32 elements from index 4 on reaches outside of row, which has 8",
+        ),
+        (wrong("vst", "row", [-1], "v"), "index", {"index": -1}, "from index -1 on"),
+        (of_nothing("trmax"), "shape", None, "max of a tile without elements, of extents (0,)"),
+        (of_nothing("trargmin"), "shape", None, "argmin of a tile without elements"),
         (wrong("sts", "row", [8], [0], [0], [1]), "index", None, "index 8"),
         (wrong("tshape", "b", "row", 2, [3], [3], [1]), "shape", {"shape": (8,)}, "(8,) and (3, 3)"),
         (wrong("tshape", "b", "row", 2, [65536], [65536], [1]), "shape", None, "(65536, 65536)"),

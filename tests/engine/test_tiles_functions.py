@@ -6,6 +6,8 @@ The bounds are those that tiles.h states, in units in the last place of the true
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -64,6 +66,15 @@ def test_errors_are_within_the_stated_bounds(name):
     worst = error_ulps(apply(name, x[usable]), true[usable])
     at = int(np.argmax(worst))
     assert worst[at] <= bound, f"{worst[at]} ulps at {x[usable][at]!r}"
+
+
+def test_the_page_states_the_bounds():
+    page = (Path(__file__).parents[2] / "docs" / "kernel-language.md").read_text(encoding="utf-8")
+    row = next(line for line in page.splitlines() if "error at most, in ulp of f32" in line)
+    stated = {}
+    for names, bound in re.findall(r"((?:`\w+` )+)(\d\.\d)", row.partition("ulp of f32:")[2]):
+        stated |= dict.fromkeys(re.findall(r"\w+", names), float(bound))
+    assert stated == {name: bound for name, (_, bound, _) in BOUNDS.items()}
 
 
 @pytest.mark.parametrize("name", ["sin", "cos"])

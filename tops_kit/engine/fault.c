@@ -67,6 +67,11 @@ int fault_tiles(thread *self, int kind, const tile *d, const tile *a, const tile
     return kind;
 }
 
+int fault_vector(thread *self, int kind, const tile *view, int32_t i) {
+    if (kind != FAULT_INDEX) return fault_tiles(self, kind, view, NULL, NULL);
+    return fault_set(self, kind, view, -1, i, (int64_t)i + (int64_t)sizeof(vreg) / tk_size[view->dtype], view_elements(view));
+}
+
 void fault_index(thread *self, const tile *index, const tile *other, const tile *target, int axis) {
     fault *const f = &self->fault;
     if (f->kind != FAULT_GATHER) return;

@@ -11,6 +11,7 @@ from tops_kit.errors import UserError
 from tops_kit.isa.dtypes import DTYPES
 from tops_kit.isa.faults import BY_NUMBER, FaultKind
 from tops_kit.isa.program import Location, Program
+from tops_kit.isa.table import INSTRUCTIONS
 
 if TYPE_CHECKING:
     from tops_kit.engine.findings import Report
@@ -30,6 +31,10 @@ FAULT_FIELDS: dict[str, tuple[str, ...]] = {
     "barrier": ("at_barrier", "at_grid_barrier", "ended"),
     "type": ("written", "read", "other"),
 }
+
+
+# reductions that have no result where there is nothing, by instruction
+_NEED_ELEMENTS = {f"tr{name}": name for name in ("max", "min", "argmax", "argmin")}
 
 
 @dataclass(frozen=True)
@@ -155,15 +160,20 @@ def _detail(program: Program, kind: FaultKind, raw: RawFault) -> dict[str, objec
     out: dict[str, object] = dict(zip(names, raw.values, strict=False))
     if kind.name == "assert":
         out["message"] = program.strings[raw.values[0]]
+    if kind.name == "index" and raw.values[0] < 0:
+        _, index, end, elements = raw.values
+        out = {"index": index, "lanes": end - index, "elements": elements}
     if kind.name == "type":
         out = {name: DTYPES[code].name for name, code in zip(names, raw.values, strict=False) if code >= 0}
     if raw.shapes[0] is not None:
         out["shape"] = raw.shapes[0]
     if raw.shapes[1] is not None:
         out["other_shape"] = raw.shapes[1]
+        if kind.name == "shape" and raw.pc >= 0 and 0 in raw.shapes[1]:
+            out["of_nothing"] = _NEED_ELEMENTS.get(INSTRUCTIONS[program.code[raw.pc][0]].name)
     if kind.name == "space" and raw.space:
         out["space"] = SPACES[raw.space]
-    return out
+    return {name: value for name, value in out.items() if value is not None}
 
 
 def _place_in(shape: object, position: object) -> list[int]:
@@ -184,6 +194,11 @@ def _what(kind: FaultKind, name: str, detail: dict[str, object]) -> str:
     match kind.name:
         case "slot":
             return f"{name or 'the buffer'} has no slot {detail['slot']}: it has {detail['slots']}"
+        case "index" if "lanes" in detail:
+            return (
+                f"a vector of {detail['lanes']} elements from index {detail['index']} on reaches outside of "
+                f"{name or 'its view'}, which has {detail['elements']}"
+            )
         case "index":
             return (
                 f"index {detail['index']} on axis {detail['axis']}{_of(name)} is outside of "
@@ -200,6 +215,11 @@ def _what(kind: FaultKind, name: str, detail: dict[str, object]) -> str:
             return (
                 f"the transfer reaches outside of {name or 'its array'} on axis {detail['axis']}: "
                 f"only [{detail['first_existing']}, {detail['end_existing']}) of {detail['extent']} exist"
+            )
+        case "shape" if "of_nothing" in detail:
+            return (
+                f"{detail['of_nothing']} of a tile without elements, of extents {detail['other_shape']}: "
+                "ask for its extents first"
             )
         case "shape":
             shapes = " and ".join(str(detail[key]) for key in ("shape", "other_shape") if key in detail)
@@ -226,7 +246,7 @@ def _what(kind: FaultKind, name: str, detail: dict[str, object]) -> str:
                 f"{detail['at_grid_barrier']} at a grid barrier, {detail['ended']} have ended"
             )
         case "memory":
-            return f'{kind.text} (events of a timed launch may take 2 GB): fewer threads, or mode="fast"'
+            return f'{kind.text} (events of a timed launch may take 2 GB): less work, or mode="fast"'
         case _:
             return kind.text
 

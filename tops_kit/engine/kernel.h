@@ -155,6 +155,8 @@ int machine_debug(thread *self);
 int fault_set(thread *self, int kind, const tile *view, int64_t a, int64_t b, int64_t c, int64_t d);
 int fault_shapes(thread *self, const tile *d, int rank, const int32_t *extent);
 int fault_tiles(thread *self, int kind, const tile *d, const tile *a, const tile *b);
+/* The same of a vector of `view` from element i on. */
+int fault_vector(thread *self, int kind, const tile *view, int32_t i);
 /* What fault_tiles() said of a gather (from) or scatter (into) of `target`, with the first index outside of its axis. */
 void fault_index(thread *self, const tile *index, const tile *other, const tile *target, int axis);
 void fault_place(thread *self, int32_t pc); /* where it happened, unless fault.pc says so already */

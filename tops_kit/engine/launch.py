@@ -5,10 +5,14 @@ result = launch(program, [GlobalArray.of(x, F32), 4096], grid=(1,), block=(24,),
 
 from __future__ import annotations
 
+import contextlib
 import math
+import os
+import sys
 import warnings
 import weakref
 from collections.abc import Sequence
+from types import ModuleType
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -22,6 +26,7 @@ from tops_kit.engine.limits import check_limits
 from tops_kit.engine.options import Mode, Options, three, usable_cores
 from tops_kit.engine.packing import Argument, GlobalArray, pack_arguments
 from tops_kit.engine.result import LaunchResult
+from tops_kit.errors import UserError
 from tops_kit.gcu import Specification
 from tops_kit.isa.program import Program
 from tops_kit.isa.table import OPCODES
@@ -43,9 +48,14 @@ class Engines:
         self._oracles: weakref.WeakKeyDictionary[Program, Oracle] = weakref.WeakKeyDictionary()
 
     def c(self) -> CEngine | None:
-        """The C machine, or None where the extension isn't built or TOPSKIT_PURE is set."""
+        """The C machine, or None where the extension isn't built or TOPSKIT_PURE is set.
+
+        Raises UserError where TOPSKIT_TILES names what this machine does not have.
+        """
         if self._c is None and not self.why_not:
             module, self.why_not = extension.load("tops_kit.engine._engine", INTERFACE)
+            if module:
+                _check_tiles(module)
             self._c = CEngine(module) if module else None
         return self._c
 
@@ -62,8 +72,30 @@ class Engines:
         """Say once that kernels run slowly, and why."""
         if not self._warned:
             self._warned = True
-            text = f"kernels run on the Python oracle, which is slow: the C engine: {self.why_not}"
-            warnings.warn(text, stacklevel=3)
+            text = f"kernels run on the Python oracle, slowly, for want of the C engine ({self.why_not})"
+            warnings.warn(text, stacklevel=_callers_level())
+
+
+def _callers_level() -> int:
+    """The `stacklevel` that leads from the caller to the first frame outside of this package."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("tops_kit."):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+def _check_tiles(module: ModuleType) -> None:
+    """That TOPSKIT_TILES, where it is set, names what is in use. UserError."""
+    wanted = os.environ.get("TOPSKIT_TILES")
+    if not wanted or wanted == module.TILES:
+        return
+    usable = []
+    for name in ("generic", "avx2", "avx512"):
+        with contextlib.suppress(ValueError):
+            module.tile_path(name)
+            usable.append(name)
+    module.tile_path(module.TILES)
+    raise UserError(f"TOPSKIT_TILES is {wanted!r}: this machine has {', '.join(usable)}")
 
 
 ENGINES = Engines()  # what a process keeps between launches: programs made ready, memories, host threads

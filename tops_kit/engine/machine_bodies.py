@@ -65,10 +65,16 @@ CHECK(element_address(self, d, index, &at));
 tk_store(at, d->dtype, a);""",
     "vld": """\
 HOOK_VECTOR_READ(a, i);
-CHECK_TILES(tk_vload(d, a, i), NULL, a, NULL);""",
+if (unlikely((kind = tk_vload(d, a, i)))) {
+    fault_vector(self, kind, a, i);
+    goto faulted;
+}""",
     "vst": """\
 HOOK_VECTOR_WRITE(d, i);
-CHECK_TILES(tk_vstore(d, i, a), d, NULL, NULL);""",
+if (unlikely((kind = tk_vstore(d, i, a)))) {
+    fault_vector(self, kind, d, i);
+    goto faulted;
+}""",
     "vsplat": "tk_vsplat(d, a, dtype);",
     "viota": "tk_viota(d, dtype);",
     "vmov": "*d = *a;",

@@ -9,7 +9,8 @@ static int64_t bytes_of(const tile *view) { return view ? view_elements(view) * 
 /* Room for more events. Beyond the limit, or without memory, the launch ends (at its next poll, or when it has run). */
 static bool grow(thread *self, event_log *log) {
     launch *const l = self->launch;
-    const int64_t capacity = log->capacity ? 2 * log->capacity : 256;
+    /* few at first: a launch may have millions of threads that do nothing */
+    const int64_t capacity = log->capacity == 0 ? 2 : log->capacity < 512 ? 4 * log->capacity : 2 * log->capacity;
     const int64_t more = (capacity - log->capacity) * (int64_t)sizeof(tevent);
     tevent *grown = NULL;
     if (!log->failed && atomic_fetch_add(&l->traced_bytes, more) + more <= TRACE_LIMIT_BYTES) {

@@ -12,7 +12,7 @@ from tops_kit.engine.oracle import elements, views
 from tops_kit.engine.oracle.memory import buffer_view
 from tops_kit.engine.oracle.scalars import MASK, as_int, typed
 from tops_kit.engine.oracle.thread import Thread
-from tops_kit.engine.oracle.trap import ASSERT, EVENT, SPACE, Trap, shapes_trap, tiles_trap
+from tops_kit.engine.oracle.trap import ASSERT, EVENT, SPACE, Trap, shapes_trap, vector_trap
 from tops_kit.engine.tiles_twin import Tile, TileFault
 from tops_kit.engine.tiles_twin.tile import SPACE_L3
 from tops_kit.isa.dtypes import DTYPES
@@ -144,14 +144,14 @@ def _vector_load(o: Operands) -> None:
     try:
         tiles_twin.vload(o.vector("d"), o.tile("a"), o.signed("i"))
     except TileFault as fault:
-        raise tiles_trap(fault, [None, o.tile("a")]) from None
+        raise vector_trap(fault, o.tile("a"), o.signed("i")) from None
 
 
 def _vector_store(o: Operands) -> None:
     try:
         tiles_twin.vstore(o.tile("d"), o.signed("i"), o.vector("a"))
     except TileFault as fault:
-        raise tiles_trap(fault, [o.tile("d")]) from None
+        raise vector_trap(fault, o.tile("d"), o.signed("i")) from None
 
 
 def _splat(o: Operands) -> None:

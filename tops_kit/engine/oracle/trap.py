@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 
 import numpy as np
 
 from tops_kit.engine.tiles_twin import Tile, TileFault
 from tops_kit.engine.tiles_twin.tile import SPACE_L1, SPACE_NONE
+from tops_kit.isa.dtypes import VECTOR_BYTES
 from tops_kit.isa.faults import BY_NAME
 
 SLOT, VIEW, BOUNDS, INDEX, SHAPE, GATHER, DIVIDE, ASSERT, SPACE, TYPE, EVENT, BARRIER, TIMEOUT = (
@@ -62,6 +64,13 @@ def tiles_trap(fault: TileFault, views: Sequence[Tile | None], pc: int | None = 
             if (concerned.lo[axis], concerned.hi[axis]) != (0, extent):
                 return Trap(kind, concerned, (axis, concerned.lo[axis], concerned.hi[axis], extent), pc=pc)
     return Trap(kind, concerned, pc=pc)
+
+
+def vector_trap(fault: TileFault, view: Tile, i: int) -> Trap:
+    """The fault of a vector from element i of a view, or to there."""
+    if fault.number != INDEX:
+        return tiles_trap(fault, [view])
+    return Trap(INDEX, view, (-1, i, i + VECTOR_BYTES // view.dtype.size_bytes, prod(view.n)))
 
 
 def index_trap(tiles: Mapping[str, Tile], target: Tile, axis: int) -> Trap:
