@@ -286,3 +286,12 @@ def test_the_clock_under_a_debugger(c_engine: CEngine) -> None:
     launch(clocked(), [array], grid=(1,), block=(2,), mode="fast", engine="c")
     assert np.array_equal(by_steps, got)
     assert got.all()
+
+
+def test_many_threads_that_do_nothing_are_timed(run: Launch) -> None:
+    """Each has an event of its own: they have room."""
+    asm = Assembler()
+    asm.op("end")
+    result = run(asm.finish(), grid=200_000, mode="timed", host_threads=1)
+    assert result.times is not None
+    assert result.times.cycles > 200_000
