@@ -87,6 +87,8 @@ class Sink:
     listens, so it must be cheap): a paused recorder costs that question.
     """
 
+    __slots__ = ("__weakref__", "_hooks", "kinds", "quick", "recording", "take")
+
     def __init__(self, hooks: Hooks, take: Take, kinds: int, recording: Callable[[], bool] | None) -> None:
         self._hooks = hooks
         self.take = take

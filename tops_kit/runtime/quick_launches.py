@@ -28,7 +28,7 @@ from tops_kit.runtime.array import _PACKED, Array
 from tops_kit.runtime.blocks import Block
 from tops_kit.runtime.context import Context
 from tops_kit.runtime.driver import QUEUE_SUBMIT
-from tops_kit.runtime.hooks import HOOKS, Hooks
+from tops_kit.runtime.hooks import HOOKS, Hooks, Sink
 from tops_kit.runtime.launching import LAUNCH, MOST_QUEUED, finish
 from tops_kit.runtime.plan import Outcome, Plan
 from tops_kit.runtime.process import RUNTIME, Runtime
@@ -42,7 +42,7 @@ _I32 = (-(1 << 31), (1 << 31) - 1)
 _CLASSES = (
     Operation, StreamQueue, Timeline, Engine, DeviceSimulation, Bandwidth, Resource, LocalTimeBase, Stream,
     Block, Array, ApiPoint, ThreadState, Launch, Outcome, KernelTag, Call, usage.Usage, claims.Claim, Context,
-    Plan, Hooks, Clock, Runtime,
+    Plan, Hooks, Clock, Runtime, Sink,
 )  # fmt: skip
 _NUMBERS = (
     acts.STREAM_RACE, acts.KERNEL, acts.API, rows.KIND_KERNEL, rows.KIND_API,

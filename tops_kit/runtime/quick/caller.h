@@ -131,12 +131,14 @@ static int who_listens(PyObject *context, call *c) {
     return 1;
 }
 
-/* The time as hooks tell it: of this base, as a rule. */
-static PyObject *hooks_ns(PyObject *base) {
+/* The time as hooks tell it: of this base, as a rule. -1 with an exception. */
+static int64_t hooks_ns(PyObject *base) {
     PyObject *const now = GET(the_hooks, Hooks, now_ns);
-    if (PyCFunction_Check(now) && PyCFunction_GET_SELF(now) == base && is_shared(base)) return session_ns(base);
-    if (PyMethod_Check(now) && PyMethod_GET_SELF(now) == base && is_local(base)) return session_ns(base);
-    return PyObject_CallNoArgs(now);
+    if (PyCFunction_Check(now) && PyCFunction_GET_SELF(now) == base && is_shared(base)) return recorder->now_ns(base);
+    PyObject *const told = PyMethod_Check(now) && PyMethod_GET_SELF(now) == base && is_local(base) ? session_ns(base) : PyObject_CallNoArgs(now);
+    const int64_t out = told ? number(told) : -1;
+    Py_XDECREF(told);
+    return out;
 }
 
 static void call_clear(call *c) {
@@ -153,8 +155,8 @@ static int call_begin(call *c, PyObject *base) {
         return 0;
     }
     c->correlation_id = PyIter_Next(GET(the_hooks, Hooks, serials));
-    c->begin_ns = c->correlation_id ? hooks_ns(base) : NULL;
-    if (!c->begin_ns) return -1;
+    c->begin_ns = c->correlation_id ? PyLong_FromLongLong(hooks_ns(base)) : NULL;
+    if (!c->begin_ns || PyErr_Occurred()) return -1;
     SET(c->thread, ThreadState, depth, Py_NewRef(one));
     SET(c->thread, ThreadState, correlation_id, Py_NewRef(c->correlation_id));
     SET(c->thread, ThreadState, begin_ns, Py_NewRef(c->begin_ns));
@@ -171,19 +173,20 @@ static bool call_end(call *c, PyObject *status, PyObject *base) {
     if (!c->told) return true;
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
-    PyObject *const end_ns = hooks_ns(base);
+    const int64_t end_ns = hooks_ns(base);
     SET(c->thread, ThreadState, depth, Py_NewRef(zero));
     SET(c->thread, ThreadState, correlation_id, Py_NewRef(zero));
     SET(c->thread, ThreadState, begin_ns, Py_NewRef(zero));
-    bool good = end_ns != NULL;
+    bool good = !PyErr_Occurred();
     if (good && NUMBER(the_hooks, Hooks, kinds) & NUMBER(launch_point, ApiPoint, kind) &&
-        !api_row(number(c->begin_ns), number(end_ns), number(c->correlation_id), number(status), c->device)) {
-        PyObject *const arguments[] = {launch_point, c->begin_ns, end_ns, c->correlation_id, GET(c->thread, ThreadState, thread_id), status};
-        PyObject *const done = PyObject_VectorcallMethod(name__record, arguments, 6, NULL);
+        !api_row(number(c->begin_ns), end_ns, number(c->correlation_id), number(status), c->device)) {
+        PyObject *const time = PyLong_FromLongLong(end_ns);
+        PyObject *const arguments[] = {launch_point, c->begin_ns, time, c->correlation_id, GET(c->thread, ThreadState, thread_id), status};
+        PyObject *const done = time ? PyObject_VectorcallMethod(name__record, arguments, 6, NULL) : NULL;
         good = done != NULL;
+        Py_XDECREF(time);
         Py_XDECREF(done);
     }
-    Py_XDECREF(end_ns);
     if (type) {
         PyErr_Clear();
         PyErr_Restore(type, value, traceback);

@@ -4,13 +4,14 @@
 #include "usage.h"
 
 enum {
-    ROW_API = 16, ROW_KERNEL = 17, KIND_KERNEL = 1 << 0, KIND_API = 1 << 3, SAMPLED = 256,
+    ROW_API = 16, ROW_KERNEL = 17, KIND_KERNEL = 1 << 0, KIND_API = 1 << 3, SAMPLED = 256, MOST_KERNELS = 1024,
     KERNEL_BYTES = 79, API_BYTES = 17 /* of their bodies; places of fields: rows.py */
 };
 
 /* Of a recording: made by quick_launches.py, dropped with it. */
 typedef struct {
     PyObject_HEAD
+    PyObject *latest, *latest_about; /* a plan, and what stands in `kernels` for it; borrowed from there */
     PyObject *kernels; /* by plan: (body without what differs, name id), or None: not wanted */
     PyObject *make;    /* make(plan, device id) -> what stands in `kernels` */
     int64_t shift_ns, count, cost_ns;
@@ -27,7 +28,8 @@ static PyObject *known_takers, *kernel_sink, *api_sink; /* who alone takes these
 static PyObject *only_sink(PyObject *takers, int kind) {
     PyObject *const key = PyLong_FromLong(kind), *const sinks = key ? PyDict_GetItem(takers, key) : NULL;
     Py_XDECREF(key);
-    return sinks && PyTuple_CheckExact(sinks) && PyTuple_GET_SIZE(sinks) == 1 ? Py_NewRef(PyTuple_GET_ITEM(sinks, 0)) : NULL;
+    const bool one = sinks && PyTuple_CheckExact(sinks) && PyTuple_GET_SIZE(sinks) == 1 && Py_IS_TYPE(PyTuple_GET_ITEM(sinks, 0), type_Sink);
+    return one ? Py_NewRef(PyTuple_GET_ITEM(sinks, 0)) : NULL;
 }
 
 /* The rows for a kind (borrowed from `keep`), or NULL: it goes the way of activities. No exception. */
@@ -41,13 +43,9 @@ static rows *rows_for(PyObject **sink, PyObject **keep) {
         for (size_t k = 0; k < sizeof old / sizeof *old; k++) Py_XDECREF(old[k]);
     }
     if (takers != known_takers || !*sink) return NULL;
-    PyObject *const found = PyObject_GetAttr(*sink, name_quick);
-    if (!found) PyErr_Clear();
-    if (!found || !Py_IS_TYPE(found, &rows_type)) {
-        Py_XDECREF(found);
-        return NULL;
-    }
-    *keep = found;
+    PyObject *const found = GET(*sink, Sink, quick);
+    if (!found || !Py_IS_TYPE(found, &rows_type)) return NULL;
+    *keep = Py_NewRef(found);
     return (rows *)found;
 }
 
@@ -78,9 +76,10 @@ static int kernel_row(PyObject *operation, const kernel_tag *tag) {
     const int64_t sampled_ns = sample_begin(r);
     PyObject *const plan = tag->plan, *const context = tag->context, *const device = GET(context, Context, device_id), *const context_id = GET(context, Context, context_id);
     const int64_t device_id = number(device);
-    PyObject *about = PyDict_GetItem(r->kernels, plan);
+    PyObject *about = plan == r->latest ? r->latest_about : PyDict_GetItem(r->kernels, plan);
     if (!about || device_id < 0 || device_id >= 64 || !(r->devices >> device_id & 1)) {
         PyObject *const fresh = PyObject_CallFunctionObjArgs(r->make, plan, device, NULL);
+        if (PyDict_GET_SIZE(r->kernels) >= MOST_KERNELS) PyDict_Clear(r->kernels);
         if (!fresh || PyDict_SetItem(r->kernels, plan, fresh) < 0) {
             Py_XDECREF(fresh);
             goto done;
@@ -89,6 +88,8 @@ static int kernel_row(PyObject *operation, const kernel_tag *tag) {
         Py_DECREF(fresh);
         if (device_id >= 0 && device_id < 64 && fresh != Py_None) r->devices |= (uint64_t)1 << device_id;
     }
+    r->latest = plan;
+    r->latest_about = about;
     status = 1;
     if (about != Py_None) {
         uint8_t body[KERNEL_BYTES];
@@ -245,6 +246,7 @@ static int rows_traverse(PyObject *object, visitproc visit, void *arg) {
 
 static int rows_clear(PyObject *object) {
     rows *const r = (rows *)object;
+    r->latest = NULL;
     Py_CLEAR(r->kernels);
     Py_CLEAR(r->make);
     return 0;

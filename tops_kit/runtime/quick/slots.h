@@ -9,7 +9,7 @@
 
 #define EVERY_CLASS(X) \
     X(Operation) X(StreamQueue) X(Timeline) X(Engine) X(DeviceSimulation) X(Bandwidth) X(Resource) X(LocalTimeBase) X(Stream) X(Block) X(Array) \
-    X(ApiPoint) X(ThreadState) X(Launch) X(Outcome) X(KernelTag) X(Call) X(Usage) X(Claim) X(Context) X(Plan) X(Hooks) X(Clock) X(Runtime)
+    X(ApiPoint) X(ThreadState) X(Launch) X(Outcome) X(KernelTag) X(Call) X(Usage) X(Claim) X(Context) X(Plan) X(Hooks) X(Clock) X(Runtime) X(Sink)
 
 #define EVERY_SLOT(X) \
     X(Operation, _due_ns) X(Operation, _engine) X(Operation, _followers) X(Operation, _missing) X(Operation, _next) X(Operation, _peer_engine) \
@@ -41,7 +41,7 @@
     X(Claim, pid) X(Claim, serial) X(Claim, slot) X(Claim, state) \
     X(Context, blocking) X(Context, clock) X(Context, context_id) X(Context, dead) X(Context, default_stream) X(Context, device) \
     X(Context, device_id) X(Context, failing) X(Context, grid_ids) X(Context, queues) X(Context, timeline) X(Context, trouble) \
-    X(Hooks, _local) X(Hooks, _takers) X(Hooks, charge) X(Hooks, gate) X(Hooks, kinds) X(Hooks, now_ns) X(Hooks, serials) X(Clock, base) \
+    X(Hooks, _local) X(Hooks, _takers) X(Hooks, charge) X(Hooks, gate) X(Hooks, kinds) X(Hooks, now_ns) X(Hooks, serials) X(Clock, base) X(Sink, quick) \
     X(Runtime, blocking) X(Runtime, contexts) X(Runtime, local) X(Runtime, racing)
 
 #define DECLARE_CLASS(class) static PyTypeObject *type_##class;
@@ -83,6 +83,12 @@ static inline int64_t number(PyObject *value) {
 #endif
     return PyLong_AsLongLong(value);
 }
+/* Of a list, tuple, dictionary, text, or anything with a length. */
+static inline bool is_empty(PyObject *object) {
+    if (PyList_CheckExact(object) || PyTuple_CheckExact(object)) return Py_SIZE(object) == 0;
+    return PyDict_CheckExact(object) ? PyDict_GET_SIZE(object) == 0 : PyObject_Length(object) == 0;
+}
+
 #define NUMBER(object, class, name) number(GET(object, class, name))
 #define IS_NONE(object, class, name) (GET(object, class, name) == Py_None)
 #define IS_TRUE(object, class, name) (GET(object, class, name) == Py_True)

@@ -5,8 +5,6 @@
 #define QUICK_TIMELINE_H
 #include "records.h"
 
-static inline bool is_empty(PyObject *list) { return PyObject_Length(list) == 0; }
-
 static bool push_event(PyObject *timeline, int64_t due_ns, PyObject *operation) {
     PyObject *const event = PyTuple_New(3), *const events = GET(timeline, Timeline, _events);
     PyObject *const due = PyLong_FromLongLong(due_ns);
