@@ -174,7 +174,7 @@ def _launching(found: Facts) -> Iterator[Row]:
         times = found[key]
         note = f"median {times['cpu_median'] * 1e6:.1f} us"
         if bar is None:
-            note += "; bar 15 us once the runtime launches from C"
+            note += "; through Python; what a launch in a program costs: python -m benchmarks runtime"
         yield compare(
             claim,
             "us CPU",
