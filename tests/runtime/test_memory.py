@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import tops_kit as tops
 from tops_kit.runtime import activity as acts
 from tops_kit.runtime.hooks import HOOKS
 
-from .programs import floats, scale
+from .programs import floats, run_program, scale
 
 
 def fails(name: str, match: str = "") -> Any:
@@ -254,3 +255,17 @@ def test_memory_is_used_as_an_array() -> None:
         scale[4](tops.zeros(100), y)
     with fails("topsErrorInvalidDevicePointer", "was freed"):
         y.numpy()
+
+
+def test_a_host_without_room_is_out_of_memory(tmp_path: Path) -> None:
+    text = """
+    import resource
+    resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
+    tops.mem_get_info()
+    try:
+        tops.malloc(8 << 30)
+    except tops.TopsError as error:
+        print(error)
+    """
+    out = run_program(text, tmp_path).stdout
+    assert "topsErrorOutOfMemory (2): the host can't reserve" in out

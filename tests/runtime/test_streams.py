@@ -268,6 +268,48 @@ def test_streams_that_race_are_told_with_both_stacks() -> None:
     assert not races
 
 
+def test_views_race_where_their_bytes_meet() -> None:
+    one, other = tops.Stream(), tops.Stream()
+    x = tops.zeros((4096, 64))
+    flat = x.reshape(-1)
+    half = 2048 * 64
+    with told(acts.STREAM_RACE) as races:
+        spin.options(stream=one)[1](flat[:half], 1)
+        spin.options(stream=other)[1](flat[half:], 1)
+        tops.synchronize()
+        x[:, :32].fill(1.0, one)  # columns: their rows lie between each other
+        x[:, 32:].fill(2.0, other)
+        tops.synchronize()
+        x[::2].fill(1.0, one)
+        x[1::2].fill(1.0, other)
+        tops.synchronize()
+        tops.memcpy_async(x, tops.zeros(32), 128, one)  # only so many bytes of it
+        spin.options(stream=other)[1](flat[64:], 1)
+        tops.synchronize()
+    assert not races
+    with told(acts.STREAM_RACE) as races:
+        spin.options(stream=one)[1](flat[: half + 16], 1)
+        spin.options(stream=other)[1](flat[half:], 1)
+        tops.synchronize()
+        x[:, :33].fill(1.0, one)
+        x[:, 32:].fill(2.0, other)
+        tops.synchronize()
+    assert [(race.size_bytes, race.address - flat[half:].address) for race in races[:1]] == [(64, 0)]
+    assert [race.size_bytes for race in races[1:]] == [4]
+
+
+def test_what_is_not_checked_for_races_is_told() -> None:
+    one, other = tops.Stream(), tops.Stream()
+    x = tops.zeros((1024, 512, 4))
+    with told(acts.STREAM_RACE) as races:
+        x[::2, ::2, :1].fill(1.0, one)
+        x[::2, 1::3, 1:].fill(1.0, other)
+        tops.synchronize()
+    (race,) = races
+    assert "not checked" in race.second
+    assert "test_streams.py" in race.second_stack
+
+
 def test_threads_have_streams_and_devices_of_their_own() -> None:
     results: dict[int, Any] = {}
 
@@ -286,3 +328,13 @@ def test_threads_have_streams_and_devices_of_their_own() -> None:
     for number in range(4):
         assert np.allclose(results[number], floats(500, seed=number) * number)
     assert tops.current_stream() is tops.default_stream()
+
+
+def test_an_event_never_recorded_holds_up_nobody() -> None:
+    stream, event = tops.Stream(), tops.Event()
+    x, y = tops.array(floats(64)), tops.empty(64)
+    stream.wait_event(event)
+    scale.options(stream=stream)[1](x, y, 1.0)
+    assert np.array_equal(y.numpy(), x.numpy())
+    event.synchronize()
+    assert event.query()

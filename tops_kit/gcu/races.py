@@ -13,18 +13,24 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from tops_kit.gcu.strided import Bytes, Rows, Undecided, meeting
+
 _KEPT = 256  # accesses remembered of one allocation
 _REPORTED = 10_000  # races remembered, so that each is reported once
 _NONE: Mapping[int, int] = MappingProxyType({})
 
 
 class Access(NamedTuple):
-    """What an operation does to bytes `begin` to `end` of an allocation, which any hashable value names."""
+    """What an operation does to bytes `begin` to `end` (of these, to `rows`) of an allocation.
+
+    Any hashable value names an allocation.
+    """
 
     allocation: Hashable
     begin: int
     end: int
     write: bool
+    rows: Rows | None = None
 
 
 class Mark(NamedTuple):
@@ -38,12 +44,10 @@ class Mark(NamedTuple):
 class _Touch:
     """An access as it is remembered: by which operation of which stream."""
 
-    __slots__ = ("begin", "end", "name", "position", "stream", "tag", "write")
+    __slots__ = ("begin", "end", "name", "position", "rows", "stream", "tag", "write")
 
-    def __init__(self, begin: int, end: int, write: bool, stream: int, position: int) -> None:
-        self.begin = begin
-        self.end = end
-        self.write = write
+    def __init__(self, access: Access, stream: int, position: int) -> None:
+        _, self.begin, self.end, self.write, self.rows = access
         self.stream = stream
         self.position = position
         self.name: Hashable = None
@@ -52,7 +56,10 @@ class _Touch:
 
 @dataclass(frozen=True)
 class StreamRace:
-    """Two operations without an order, by their tags; both touch bytes `begin` to `end` of the allocation."""
+    """Two operations without an order, by their tags; both touch bytes `begin` to `end` of the allocation.
+
+    Not `certain`: they touch so many pieces between `begin` and `end` that nobody looked whether these meet.
+    """
 
     allocation: Hashable
     begin: int
@@ -63,6 +70,7 @@ class StreamRace:
     second: Any
     second_stream: int
     second_writes: bool
+    certain: bool = True
 
 
 class _Clock:
@@ -100,7 +108,8 @@ class StreamRaces:
             self._learn(stream, clock, self._host)
         clock.position += 1
         races: list[StreamRace] = []
-        for allocation, begin, end, write in accesses:
+        for access in accesses:
+            allocation, begin, end, write, rows = access
             if begin >= end:
                 continue
             held = self._touched.get(allocation)
@@ -113,10 +122,11 @@ class StreamRaces:
                     and touch.begin == begin
                     and touch.end == end
                     and touch.write == write
+                    and touch.rows == rows
                 ):  # one stream does the same again and again
                     touch.position, touch.name, touch.tag = clock.position, name, tag
                     continue
-            touch = _Touch(begin, end, write, stream, clock.position)
+            touch = _Touch(access, stream, clock.position)
             touch.name, touch.tag = name, tag
             if held:
                 for old in self._put(held, touch, clock):
@@ -190,7 +200,10 @@ class StreamRaces:
             )
             if not before and (write or old.write) and old.begin < end and begin < old.end:
                 races.append(old)
-            if not (before and begin <= old.begin and old.end <= end and (write or not old.write)):
+            stands_for = now.rows is None or (begin == old.begin and now.rows == old.rows)
+            if not (
+                before and stands_for and begin <= old.begin and old.end <= end and (write or not old.write)
+            ):
                 kept.append(old)
         if len(kept) >= _KEPT:
             # what the host has waited for comes before all that will be
@@ -202,12 +215,22 @@ class StreamRaces:
         return races
 
     def _report(self, allocation: Hashable, old: _Touch, now: _Touch, races: list[StreamRace]) -> None:
-        key = (allocation, old.write, now.write, old.name, now.name)
+        begin, end = max(old.begin, now.begin), min(old.end, now.end)
+        certain = True
+        try:
+            shared = meeting(Bytes(old.begin, old.end, old.rows), Bytes(now.begin, now.end, now.rows))
+        except Undecided:
+            certain = False
+        else:
+            if shared is None:
+                return
+            begin, end = shared
+        key = (allocation, old.write, now.write, old.name, now.name, certain)
         if key in self._reported or len(self._reported) >= _REPORTED:
             self.repeated += 1
             return
         self._reported.add(key)
-        begin, end = max(old.begin, now.begin), min(old.end, now.end)
-        races.append(
-            StreamRace(allocation, begin, end, old.tag, old.stream, old.write, now.tag, now.stream, now.write)
+        race = StreamRace(
+            allocation, begin, end, old.tag, old.stream, old.write, now.tag, now.stream, now.write, certain
         )
+        races.append(race)

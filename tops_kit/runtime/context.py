@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tops_kit.engine.fault import KernelFault
 from tops_kit.gcu import Specification
-from tops_kit.gcu.memory import DeviceMemoryError, OutOfDeviceMemory
+from tops_kit.gcu.memory import DeviceMemoryError, HostMemoryError, OutOfDeviceMemory
 from tops_kit.gcu.simulation import DeviceSimulation, Operation, StreamQueue
 from tops_kit.gcu.state import Device
 from tops_kit.runtime import activity as acts
@@ -254,7 +254,7 @@ class Context:
                 if not sum(pool.trim_to(0) for pool in self.pools):
                     raise
                 block = MEMORY_MAP.call(device.memory.allocate, size_bytes, note=note)
-        except OutOfDeviceMemory as error:
+        except (OutOfDeviceMemory, HostMemoryError) as error:
             raise TopsError(Code.topsErrorOutOfMemory, str(error)) from None
         return block.address
 
@@ -299,11 +299,11 @@ class Context:
         if self.device is None:
             return None
         memory = self.device.memory
+        if not memory.owns(address):
+            return None
         try:
             found = memory.resolve(address, size_bytes)
         except DeviceMemoryError as error:
-            if "no address of" in str(error):
-                return None
             raise TopsError(Code.topsErrorInvalidDevicePointer, str(error)) from None
         return self.blocks.get(found.address) or Block(
             self, found.address, found.size_bytes, serial=found.serial, note=found.note

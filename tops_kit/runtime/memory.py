@@ -189,6 +189,8 @@ def memory_summary(device: int | None = None) -> str:
         f"{total - free:,} of {total:,} bytes used",
         f"  this process: {memory.used_bytes:,} bytes, at most {memory.peak_bytes:,}",
     ]
+    if context.device.note:
+        lines.append(f"  {context.device.note}")
     lines += [
         f"  pool {pool.id}: {pool.used_bytes:,} of {pool.reserved_bytes:,} bytes in use"
         for pool in context.pools

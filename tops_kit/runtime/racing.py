@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tops_kit.gcu.races import Access, Mark, StreamRace, StreamRaces
+from tops_kit.gcu.strided import bytes_of
 from tops_kit.runtime import activity as acts
 from tops_kit.runtime import callers
 from tops_kit.runtime.hooks import HOOKS
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from tops_kit.runtime.stream import Stream
     from tops_kit.runtime.transfers import Side
 
-_MOST_PIECES = 256  # of a view whose rows do not follow each other
 _LINES = 12  # of a stack
 
 
@@ -40,31 +40,29 @@ class Doing(NamedTuple):
 class Racing:
     """The races of a process. Nothing is kept while nobody wants to hear of them, or there is one stream.
 
-    A kernel counts as using all of each array that it is given: give it slices. `unchecked`: accesses in more
-    pieces than are looked at.
+    A kernel counts as using all of each array that it is given: give it slices. What is not checked is told
+    as a race whose second operation says so.
     """
 
     def __init__(self) -> None:
-        self.unchecked = 0
         self._races = StreamRaces()
         self._keys: dict[tuple[int, int], int] = {}  # of (context, stream)
+        self._forgotten = 0  # accesses that were given up, as far as that was told
 
     def kernel(self, stream: Stream, plan: Plan, values: Sequence[Any], after: Sequence[Operation]) -> None:
         """A kernel is given to a stream."""
         stores = set(plan.stored)
-        accesses = [
-            access for position in plan.arrays for access in self._array(values[position], position in stores)
-        ]
+        accesses = [_array(values[position], position in stores) for position in plan.arrays]
         self._submit(stream, f"kernel {plan.name}", accesses, after)
 
     def copy(self, stream: Stream, into: Side, out_of: Side, size: int, after: Sequence[Operation]) -> None:
         """A copy is given to a stream."""
-        accesses = [*self._side(out_of, size, False), *self._side(into, size, True)]
+        accesses = [*_side(out_of, size, False), *_side(into, size, True)]
         self._submit(stream, f"copy of {size:,} bytes", accesses, after)
 
     def fill(self, stream: Stream, side: Side, size: int, after: Sequence[Operation]) -> None:
         """A fill is given to a stream."""
-        self._submit(stream, f"memset of {size:,} bytes", [*self._side(side, size, True)], after)
+        self._submit(stream, f"memset of {size:,} bytes", _side(side, size, True), after)
 
     def free(self, stream: Stream, block: Block) -> None:
         """Memory is freed in the order of a stream."""
@@ -113,7 +111,12 @@ class Racing:
         doing = Doing(what, HOOKS.thread.correlation_id, context.clock.now_ns(), callers.lines(_LINES))
         name = (what, doing.lines[:1])
         for race in self._races.submit(key, accesses, doing, name):
-            self._tell(race, context)
+            _tell(race, context)
+        if self._races.forgotten > self._forgotten:
+            if not self._forgotten:
+                why = "not checked: too many uses of one allocation without an order"
+                _tell_pair(doing, Doing(why, 0, doing.submit_ns, ()), 0, 0, context)
+            self._forgotten = self._races.forgotten
 
     def _wait_legacy(self, stream: Stream) -> None:
         """The default stream waits for the others that don't refuse, and they for it."""
@@ -137,56 +140,37 @@ class Racing:
             found = self._keys[place] = len(self._keys)
         return found
 
-    def _array(self, array: Array, write: bool) -> list[Access]:
-        """The bytes of an array, row by row where they do not follow each other."""
-        block = array.block
-        key = (block.context.context_id, block.serial)
-        pieces = _pieces(array.address, array.shape, array.strides, array.dtype.size_bytes)
-        if pieces is None:
-            self.unchecked += 1
-            return []
-        return [Access(key, begin, end, write) for begin, end in pieces]
 
-    def _side(self, side: Side, size: int, write: bool) -> list[Access]:
-        if side.context is None:
-            return []
-        owner = side.owner
-        if getattr(owner, "__tops_array__", False):
-            return self._array(owner, write)
-        block = getattr(owner, "block", owner)
-        key = (side.context.context_id, block.serial)
-        return [Access(key, side.address, side.address + size, write)]
-
-    def _tell(self, race: StreamRace, context: Context) -> None:
-        first: Doing = race.first
-        second: Doing = race.second
-        if HOOKS.kinds and HOOKS.wants(acts.STREAM_RACE):
-            told = acts.StreamRaceActivity(
-                first.what, second.what, race.begin, race.end - race.begin, second.submit_ns,
-                context.device_id, first.correlation_id, second.correlation_id, first.stack,
-                second.stack,
-            )  # fmt: skip
-            HOOKS.emit(acts.STREAM_RACE, told)
+def _array(array: Array, write: bool) -> Access:
+    """The bytes of an array's elements."""
+    block = array.block
+    key = (block.context.context_id, block.serial)
+    begin, end, rows = bytes_of(array.address, array.shape, array.strides, array.dtype.size_bytes)
+    return Access(key, begin, end, write, rows)
 
 
-def _pieces(
-    address: int, shape: tuple[int, ...], strides: tuple[int, ...], size_bytes: int
-) -> list[tuple[int, int]] | None:
-    """Runs of bytes that elements of a view lie in; None: there are too many."""
-    if 0 in shape:
+def _side(side: Side, size: int, write: bool) -> list[Access]:
+    if side.context is None:
         return []
-    axes = sorted(
-        ((abs(stride), extent, stride) for extent, stride in zip(shape, strides, strict=True) if extent > 1),
-    )
-    run = size_bytes
-    while axes and axes[0][0] <= run:
-        step, extent, stride = axes.pop(0)
-        if stride < 0:
-            address += stride * (extent - 1)
-        run += step * (extent - 1)
-    begins = [address]
-    for _, extent, stride in axes:
-        if len(begins) * extent > _MOST_PIECES:
-            return None
-        begins = [begin + k * stride for begin in begins for k in range(extent)]
-    return [(begin, begin + run) for begin in begins]
+    owner = side.owner
+    if getattr(owner, "__tops_array__", False) and not owner.is_contiguous:
+        return [_array(owner, write)]
+    block = getattr(owner, "block", owner)
+    key = (side.context.context_id, block.serial)
+    return [Access(key, side.address, side.address + size, write)]
+
+
+def _tell(race: StreamRace, context: Context) -> None:
+    second: Doing = race.second
+    if not race.certain:
+        second = second._replace(what=f"{second.what} (not checked: too many pieces to say if they meet)")
+    _tell_pair(race.first, second, race.begin, race.end - race.begin, context)
+
+
+def _tell_pair(first: Doing, second: Doing, address: int, size_bytes: int, context: Context) -> None:
+    if HOOKS.kinds and HOOKS.wants(acts.STREAM_RACE):
+        told = acts.StreamRaceActivity(
+            first.what, second.what, address, size_bytes, second.submit_ns, context.device_id,
+            first.correlation_id, second.correlation_id, first.stack, second.stack,
+        )  # fmt: skip
+        HOOKS.emit(acts.STREAM_RACE, told)
