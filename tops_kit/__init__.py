@@ -66,6 +66,8 @@ if TYPE_CHECKING:
     from tops_kit.runtime.pools import get_pool as get_pool
     from tops_kit.runtime.pools import set_pool as set_pool
     from tops_kit.runtime.result import Launch as Launch
+    from tops_kit.runtime.saved_launch import SavedLaunch as SavedLaunch
+    from tops_kit.runtime.saved_launch import saved_launch as saved_launch
     from tops_kit.runtime.stream import Stream as Stream
     from tops_kit.runtime.stream import current_stream as current_stream
     from tops_kit.runtime.stream import default_stream as default_stream
@@ -100,6 +102,7 @@ _MODULES = {
     "tops_kit.runtime.module": "Function Module",
     "tops_kit.runtime.pools": "MemPool get_pool set_pool",
     "tops_kit.runtime.result": "Launch",
+    "tops_kit.runtime.saved_launch": "SavedLaunch saved_launch",
     "tops_kit.runtime.stream": "Stream current_stream default_stream",
     "tops_kit.runtime.transfers": "memcpy memcpy_async memcpy_peer memcpy_peer_async memset memset_async",
     "tops_kit.topscc.diagnostics": "KernelError",

@@ -73,7 +73,14 @@ class Launcher(_Caller):
         try:
             stream = self.settings.stream or RUNTIME.local.stream
             plan, values, on_device = self.plan_for(args, keywords, stream)
-            if on_device and not keywords and values is args and self._learned != (plan, *map(type, args)):
+            saver = RUNTIME.saver  # what is to be saved goes the long way
+            if (
+                on_device
+                and not keywords
+                and values is args
+                and self._learned != (plan, *map(type, args))
+                and (saver is None or not saver.may_want(plan.name))
+            ):
                 self._learned = (plan, *map(type, args))
                 about = described(plan, args, self._constexprs)
                 if about is not None:

@@ -118,10 +118,10 @@ def submit(
             operation = Operation(
                 "kernel", queue, "clusters", None, submit_ns=context.clock.now_ns(), after=after,
                 clusters=plan.clusters, tag=tag,
-                on_start=_later(context, plan, values, launch, callers.stack()),
+                on_start=_later(context, plan, values, launch, call=call, launched_at=callers.stack()),
             )  # fmt: skip
         else:
-            operation = _operation(launch, stream, after, tag, _run(context, plan, values))
+            operation = _operation(launch, stream, after, tag, _run(context, plan, values, call))
         _give(timeline, operation)
     launch._operation = operation
     return operation
@@ -174,19 +174,41 @@ def finish(plan: Plan, values: Sequence[Any], stream: Stream, told: bool, given:
     return launch
 
 
-def _run(context: Context, plan: Plan, values: Sequence[Any]) -> Ran:
+def _run(context: Context, plan: Plan, values: Sequence[Any], call: Call | None) -> Ran:
     base = context.clock.base
     base.begin_cut()
     try:
-        return plan.run(values), None
+        return _run_saved(plan, values, call), None
     except KernelFault as fault:
         return None, fault
     finally:
         base.end_cut()
 
 
+def _run_saved(plan: Plan, values: Sequence[Any], call: Call | None) -> Outcome:
+    """Run a kernel, saving what it is given where the session asks for that. Raises as `Plan.run`."""
+    if RUNTIME.saver is None:
+        return plan.run(values)
+    saved = RUNTIME.saver.save(plan, values, 0 if call is None else call.correlation_id)
+    if saved is None:
+        return plan.run(values)
+    try:
+        outcome = plan.run(values)
+    except KernelFault as fault:
+        saved.failed(fault)
+        raise
+    saved.ended(outcome)
+    return outcome
+
+
 def _later(
-    context: Context, plan: Plan, values: Sequence[Any], launch: Launch, launched_at: Sequence[str]
+    context: Context,
+    plan: Plan,
+    values: Sequence[Any],
+    launch: Launch,
+    *,
+    call: Call | None,
+    launched_at: Sequence[str],
 ) -> Any:
     """Run a kernel when the device comes to it."""
 
@@ -198,7 +220,7 @@ def _later(
         try:
             for position in plan.arrays:
                 values[position].block.check()
-            outcome, fault = _run(context, plan, values)
+            outcome, fault = _run(context, plan, values, call)
         except TopsError as error:
             operation.duration_ns = plan.untimed_ns
             launch._error = error
@@ -316,7 +338,7 @@ def launch_on_host(
         try:
             for position in plan.stored:
                 changed(values[position])
-            outcome = plan.run(values)
+            outcome = _run_saved(plan, values, call)
         finally:
             base.end_cut()
         launch._outcome = outcome

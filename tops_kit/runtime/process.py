@@ -27,6 +27,7 @@ from tops_kit.runtime.recording import Follower
 if TYPE_CHECKING:
     from tops_kit.runtime.context import Context
     from tops_kit.runtime.graph.capture import Capture
+    from tops_kit.runtime.saving import Saver
     from tops_kit.runtime.stream import Stream
 
 
@@ -46,7 +47,7 @@ class Runtime:
     # _quick.c reads some of these, and writes none
     __slots__ = (
         "__weakref__", "_contexts_made", "_fork_seen", "blocking", "clock", "contexts", "devices", "exec_ids",
-        "graph_ids", "guests", "local", "lock", "racing", "started", "timeline",
+        "graph_ids", "guests", "local", "lock", "racing", "saver", "started", "timeline",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -60,6 +61,7 @@ class Runtime:
         self.started = False
         self.blocking = False  # every launch is waited for
         self.racing = Racing()
+        self.saver: Saver | None = None  # of the session that it is in
         self._fork_seen = False
         self._contexts_made = 0
         self.graph_ids = itertools.count(1)

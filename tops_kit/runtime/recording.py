@@ -27,6 +27,7 @@ from tops_kit.runtime import activity as acts
 from tops_kit.runtime.api_table import RUNTIME_API, RUNTIME_IDS
 from tops_kit.runtime.counters import Counters
 from tops_kit.runtime.recorded_rows import kernel_body, packings
+from tops_kit.runtime.saving import Request, Saver, read_request
 from tops_kit.runtime.stacks import Stacks
 
 if TYPE_CHECKING:
@@ -108,6 +109,8 @@ class Recording:
         self._hooks = hooks
         self._writer = topstx.row_writer()
         self.wanted = read_wanted(folder)
+        self._request: Request | None = read_request(folder)
+        self._folder = folder
         now_ns = runtime.clock.now_ns() if runtime.started else None
         self.base = cuts.open_base(self._writer.backend, folder, now_ns=now_ns)
         self._begin()
@@ -126,6 +129,10 @@ class Recording:
         self._stacks = Stacks(writer, wanted.backtrace) if wanted.backtrace else None
         self._counters = Counters(writer, wanted.metrics) if wanted.metrics else None
         self._shift_ns = self.base.offset_ns if self.base is not None else 0
+        self._runtime.saver = None
+        if self._request is not None:
+            on = rows.KIND_RUNTIME_OVERHEAD  # is always wanted: so recording is on, and not armed only
+            self._runtime.saver = Saver(self._folder, self._request, lambda: writer.wanted(on))
         slow = acts.STREAM_RACE | acts.PRINT
         if self._stacks is not None:
             slow |= acts.API | acts.MEMORY
@@ -157,6 +164,7 @@ class Recording:
 
     def leave(self) -> None:
         """The session ends for this process: what is in flight is told as if nothing came after it."""
+        self._runtime.saver = None
         self._sink.close()
         self.tell_cost()
         if self.base is not None:
@@ -224,9 +232,7 @@ class Recording:
         if not cost_ns:
             return
         kind = rows.KINDS[rows.KIND_RUNTIME_OVERHEAD]
-        note = self._writer.intern(
-            f"{count} activities, spread over the run; one of {SAMPLED} was timed"
-        )
+        note = self._writer.intern(f"{count} activities, spread over the run; one of {SAMPLED} was timed")
         now_ns = self._hooks.now_ns() - self._shift_ns
         body = kind.body.pack(note)
         self._writer.write(kind.number, now_ns - cost_ns, now_ns, "recording activities", body)

@@ -15,7 +15,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tops_kit.engine.fault import KernelFault
 from tops_kit.errors import UserError
@@ -29,6 +29,10 @@ from tops_kit.runtime.kernel_options import KernelOptions, read_options
 from tops_kit.runtime.parts import DEFAULT, PARTS
 from tops_kit.topscc.diagnostics import KernelError
 from tops_kit.topscc.tree_text import tree_text
+
+if TYPE_CHECKING:
+    from tops_kit.runtime.saved_launch import SavedLaunch
+    from tops_kit.runtime.trial import Trial
 
 EXIT_DIFFERENT = 1
 EXIT_USAGE = 2
@@ -49,12 +53,14 @@ _RUN_HELP = """\
 Arguments come from the kernel's example (a function under @KERNEL.example in the file) and --arg; arrays
 that have neither are random numbers of the shape that --arg gives. What the kernel stores is compared with
 its reference (@KERNEL.reference); exit code 1 when it differs. A FILE that topscc compiled (.topsbin) has no
-example: all arguments are given.
+example: all arguments are given. A launch that `topsprof run --save-launch` saved (SESSION:LAUNCH) has its
+arguments; what it leaves is compared with what it left then.
 
 examples:
   topscc run k.py:softmax --arg rows=4096 -arch s60,i20
   topscc run k.py:add --arg x=10000 --arg y=10000 --arg z=10000 --arg n=10000 --threads 12
   topscc run k.topsbin:softmax --arg x=64x4096 --arg y=64x4096 --arg rows=64
+  topscc run report1.topsprof:softmax-1 --sanitize
 """
 
 
@@ -197,10 +203,11 @@ def _emit(what: str | None, programs: list[Program]) -> None:
 
 def _run(words: list[str]) -> int:
     from tops_kit.runtime.compiled_files import CompiledKernel, compiled_kernel
-    from tops_kit.runtime.trial import Trial, fault_json, try_kernel
+    from tops_kit.runtime.saved_launch import find_launch
+    from tops_kit.runtime.trial import try_kernel
 
     parser = _parser("topscc run", "Launch a kernel, check it, and tell what it took.", _RUN_HELP)
-    parser.add_argument("file", metavar="FILE[:KERNEL]")
+    parser.add_argument("file", metavar="FILE[:KERNEL]", help="or SESSION:LAUNCH, a launch that was saved")
     parser.add_argument("--threads", type=_count, metavar="N", help="threads (default: all SIPs of the part)")
     parser.add_argument("--grid", type=_extents, metavar="N[xN]", help="blocks")
     parser.add_argument("--block", type=_extents, metavar="N[xN]", help="threads of a block")
@@ -212,6 +219,9 @@ def _run(words: list[str]) -> int:
     parser.add_argument("--pipeline", action="store_true", help="show what one SIP's units did when")
     parser.add_argument("--json", action="store_true", help="everything as JSON")
     args = parser.parse_args(words)
+    saved = find_launch(args.file)
+    if saved is not None:
+        return _run_saved(saved, args)
     path, name = split_name(args.file)
     kernel: Kernel | CompiledKernel
     if path.suffix == SUFFIX:
@@ -238,6 +248,30 @@ def _run(words: list[str]) -> int:
         except KernelFault as fault:
             failed = fault, part
             break
+    return _tell(trials, failed, args)
+
+
+def _run_saved(saved: SavedLaunch, args: argparse.Namespace) -> int:
+    """Try a launch that was saved."""
+    from tops_kit.runtime.trial import try_saved
+
+    if args.arg or args.arch or args.threads or args.grid or args.block or args.seed:
+        raise UserError(
+            f"{saved.name} is a saved launch, with its own arguments, threads and part: leave out --arg, "
+            "--threads, --grid, --block, --seed and -arch"
+        )
+    try:
+        trial = try_saved(saved, sanitize=args.sanitize, pipeline=args.pipeline, quiet=args.json)
+    except KernelFault as fault:
+        return _tell([], (fault, saved.part), args)
+    return _tell([trial], None, args)
+
+
+def _tell(
+    trials: Sequence[Trial], failed: tuple[KernelFault, Specification] | None, args: argparse.Namespace
+) -> int:
+    from tops_kit.runtime.trial import fault_json
+
     if args.json:
         told = [trial.to_json() for trial in trials]
         json.dump([*told, *([fault_json(*failed)] if failed else [])], sys.stdout, indent=1)

@@ -15,6 +15,7 @@ from tops_kit.runtime.errors import LaunchError
 from tops_kit.runtime.examples import Difference
 from tops_kit.runtime.kernel import Kernel
 from tops_kit.runtime.result import Launch
+from tops_kit.runtime.saved_launch import Replay, SavedLaunch
 from tops_kit.topscc.python.signature import MISSING
 
 JSON_VERSION = 1  # grows when a key changes its meaning; new keys do not count
@@ -29,10 +30,13 @@ class Trial:
     differences: tuple[Difference, ...]
     findings: Report | None  # of the sanitizer, where it was asked for
     checkable: bool = True  # whether a reference is possible: compiled files have none
+    replay: Replay | None = None  # of a saved launch
 
     @property
     def good(self) -> bool:
         """Whether nothing is wrong, as far as was looked."""
+        if self.replay is not None and self.replay.differences():
+            return False
         return not self.differences and not (self.findings is not None and len(self.findings))
 
     def text(self, *, lines: int = 5, pipeline: bool = False) -> str:
@@ -46,6 +50,8 @@ class Trial:
     def _verdict(self) -> list[str]:
         name = self.launch.program.name
         out = [str(self.findings)] if self.findings is not None else []
+        if self.replay is not None:
+            return [*out, *_as_recorded(self.replay)]
         if not self.checked:
             why = f"the file names no reference (@{name}.reference)"
             if not self.checkable:
@@ -76,7 +82,40 @@ class Trial:
             "findings": None if self.findings is None else self.findings.to_json(),
             "output": list(self.launch.output),
             "timing": self.launch.report.to_json(),
+            "saved_launch": None if self.replay is None else _replay_json(self.replay),
         }
+
+
+def _as_recorded(replay: Replay) -> list[str]:
+    saved = replay.saved
+    if saved.recorded_fault is not None:
+        return [f"{saved.name}: no fault, and when it was recorded: {saved.recorded_fault}"]
+    if saved.file.outcome is None:
+        return [f"{saved.name}: the program that recorded it ended within the launch: nothing to compare"]
+    return [f"{saved.name}: {one}" for one in replay.differences()] or [
+        f"{saved.name}: as recorded: all memory that it was given, and its cycles"
+    ]
+
+
+def _replay_json(replay: Replay) -> dict[str, Any]:
+    saved = replay.saved
+    return {
+        "name": saved.name,
+        "recorded_cycles": saved.recorded_cycles,
+        "recorded_fault": saved.recorded_fault,
+        "differences": replay.differences(),
+    }
+
+
+def try_saved(
+    saved: SavedLaunch, *, sanitize: bool = False, pipeline: bool = False, quiet: bool = False
+) -> Trial:
+    """Launch a saved launch again, and compare what it leaves. Raises KernelFault, UserError."""
+    findings = None
+    if sanitize:
+        findings = saved.replay(mode="sanitized", quiet=True).launch.faults
+    replay = saved.replay(mode="timed", pipeline=pipeline, quiet=quiet)
+    return Trial(replay.launch, {}, (), findings, checkable=False, replay=replay)
 
 
 def fault_json(fault: KernelFault, part: Specification) -> dict[str, Any]:

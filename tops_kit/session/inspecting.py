@@ -13,8 +13,8 @@ def info(path: str | Path) -> dict[str, Any]:
     """A session in numbers, as JSON values.
 
     path, format, kind, status, live (being written now), command, host, created_ns, attributes, start_ns,
-    end_ns, duration_ns, size_bytes, tables: {name: {rows, segments, raw_segments, size_bytes}}, ledger:
-    readable lines, ledger_clean. SessionError as Session.open.
+    end_ns, duration_ns, size_bytes, tables: {name: {rows, segments, raw_segments, size_bytes}},
+    saved_launches (see launches.py), ledger: readable lines, ledger_clean. SessionError as Session.open.
     """
     session = Session.open(path)
     rows = session.tables()
@@ -28,6 +28,7 @@ def info(path: str | Path) -> dict[str, Any]:
                 "raw_segments": sum(segment.level == "raw" for segment in segments),
                 "size_bytes": sum(segment.size_bytes for segment in segments),
             }
+    launches = session.saved_launches()
     manifest, ledger = session.info, session.ledger
     return {
         "path": str(session.path),
@@ -42,8 +43,10 @@ def info(path: str | Path) -> dict[str, Any]:
         "start_ns": session.start_ns,
         "end_ns": session.end_ns,
         "duration_ns": session.end_ns - session.start_ns,
-        "size_bytes": sum(table["size_bytes"] for table in tables.values()),
+        "size_bytes": sum(table["size_bytes"] for table in tables.values())
+        + sum(launch["size_bytes"] for launch in launches),
         "tables": tables,
+        "saved_launches": launches,
         "ledger": ledger.lines(all_kinds=True),
         "ledger_clean": ledger.clean,
     }

@@ -1,8 +1,9 @@
 """`NAME.topspack`: a session as one small file to send or keep.
 
-It is a zip file whose members are stored as they are: `session.json`, and for each segment a Parquet file
-(zstd, columns encoded by what suits them) of its rows in lane order. Lanes, pyramids and summaries are made
-anew by `unpack`. No name in the file is ever used as a path.
+It is a zip file whose members are stored as they are: `session.json`, for each segment a Parquet file (zstd,
+columns encoded by what suits them) of its rows in lane order, and saved launches. Lanes, pyramids and
+summaries are made anew by `unpack`. No name in the file is ever used as a path; that of a launch is a file's
+name, of letters, digits and `_ . -`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from tops_kit.session.compaction import prepare
 from tops_kit.session.files import fsync_path, remove_folder, reported, write_json
 from tops_kit.session.in_use import taken
 from tops_kit.session.lanes import apply_order, lane_order
+from tops_kit.session.launches import is_member, pack_launches, unpack_launch
 from tops_kit.session.manifest import MANIFEST, SUFFIX, check_manifest
 from tops_kit.session.reader import Session
 from tops_kit.session.removal import remove_session
@@ -62,6 +64,7 @@ def pack(path: str | Path, out: str | Path | None = None, *, overwrite: bool = F
                     for number, rows in enumerate(session.stream(table, _packed_rows)):
                         with file.open(f"{table.name}-{number}.parquet", "w", force_zip64=True) as member:
                             _write_parquet(member, table, rows)
+                pack_launches(session.path, file)
                 file.writestr(MANIFEST, json.dumps(_manifest(session), ensure_ascii=False))
             fsync_path(temporary)
             temporary.replace(place)
@@ -158,6 +161,9 @@ def _unpack_into(archive: zipfile.ZipFile, file: Path, folder: Path) -> None:
     order: dict[str, int] = {}
     for name, table in _members(archive, file):
         try:
+            if is_member(name):
+                unpack_launch(archive, name, folder)
+                continue
             if table is None:
                 with archive.open(name) as member:
                     manifest = json.loads(member.read(_LARGEST_MANIFEST))
@@ -221,7 +227,7 @@ def _rows_of(packed: pq.ParquetFile) -> pa.Table:
 
 
 def _members(archive: zipfile.ZipFile, file: Path) -> list[tuple[str, Table | None]]:
-    """(name, table) of each member in the order of a table's rows; the table of session.json is None."""
+    """(name, table) of each member in the order of a table's rows; None: session.json, or a launch."""
     found: list[tuple[int, str, Table | None]] = []
     for info in archive.infolist():
         name = info.filename
@@ -231,7 +237,7 @@ def _members(archive: zipfile.ZipFile, file: Path) -> list[tuple[str, Table | No
                 "pack the session again"
             )
         match = _MEMBER.fullmatch(name)
-        if name == MANIFEST:
+        if name == MANIFEST or is_member(name):
             found.append((0, name, None))
         elif match and match[1] in TABLES:
             found.append((int(match[2]), name, TABLES[match[1]]))

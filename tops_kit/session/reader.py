@@ -14,6 +14,7 @@ from tops_kit.session.arrays import from_list, from_numpy
 from tops_kit.session.catalog import Catalog
 from tops_kit.session.compaction import compact
 from tops_kit.session.files import reported
+from tops_kit.session.launches import saved_launches, verify_launches
 from tops_kit.session.ledger import Ledger
 from tops_kit.session.lock import CLAIM_LOCK, locked
 from tops_kit.session.manifest import CONTROL, WRITER_LOCK, read_manifest
@@ -225,7 +226,11 @@ class Session:
                 self._catalog.note_lost(segment)
                 compared += found
                 bare += len(segment.files.keys() - segment.checksums.keys())
-        return compared, bare
+        return compared + verify_launches(self.path, self._catalog.ledger), bare
+
+    def saved_launches(self) -> list[dict[str, Any]]:
+        """The launches that were saved in it, as JSON values; see launches.saved_launches."""
+        return saved_launches(self.path, self._catalog.ledger)
 
     def write_summaries(self) -> None:
         """Make sure that the schema's summaries are kept, but for those with too many groups."""

@@ -53,6 +53,9 @@ class RecordOptions:
     session_name: str | None = None
     kernel_include: str = ""  # regular expressions for names of kernels; "": all, and none
     kernel_exclude: str = ""
+    save_launch: str = ""  # regular expression for names of kernels; "": no launches are saved
+    save_launch_count: int = 1  # of each kernel in each process
+    save_launch_limit: int = 1 << 30  # bytes of all
     backtrace: int = 0  # frames of the stack of each runtime call
     metrics: int = 0  # counters of launches, METRICS_* as bits
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from tops_kit.errors import UserError
-from topsprof.capture import attached, claim, extensions, inject, live, recording, supervise
+from topsprof.capture import attached, claim, extensions, inject, launches, live, recording, supervise
 from topsprof.capture.held import HeldProgram
 from topsprof.capture.options import RecordOptions
 from topsprof.capture.program import Program, ProgramError
@@ -178,7 +178,8 @@ def conclude(program: Program, active: recording.Recording, code: int, pid: int,
         return Outcome(code, folder, complete=False, readable=False)
     try:
         lost = [(f"process:{process}", reason) for process, reason in active.unrecorded.items()]
-        recording.note_end(folder, pid, code, [*lost, *of_notes(active.notes)])
+        refused = launches.conclude(folder) if active.options.save_launch else []
+        recording.note_end(folder, pid, code, [*lost, *of_notes(active.notes)], refused)
         finding = recording.inspect(folder)
     except FileNotFoundError:
         say(f"{folder} holds no session: its files were removed while it was being recorded")
@@ -194,6 +195,8 @@ def conclude(program: Program, active: recording.Recording, code: int, pid: int,
         say(line)
     if len(lines) > _LEDGER_LINES:
         say(f"{len(lines) - _LEDGER_LINES} more: topsprof info {folder}")
+    if active.options.save_launch:
+        say(launches.told(folder))
     say(f"session: {folder}")
     return Outcome(code, folder, complete=finding.complete and not active.problem, readable=True)
 

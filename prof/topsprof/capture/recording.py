@@ -14,6 +14,7 @@ from tops_kit.collect import control as control_file
 from tops_kit.errors import UserError
 from tops_kit.session.files import read_json, write_json
 from tops_kit.session.ledger import Ledger
+from topsprof.capture import launches
 from topsprof.capture.kinds import rows_off
 from topsprof.capture.options import RecordOptions
 from topsprof.capture.unrecorded import Reason
@@ -70,6 +71,8 @@ class Recording:
             kernel_include=options.kernel_include,
             kernel_exclude=options.kernel_exclude,
         )
+        if options.save_launch:
+            launches.ask(folder, options)
         self.collector = start(
             folder,
             command=list(command),
@@ -180,14 +183,23 @@ def _take_notes(folder: Path) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
-def note_end(folder: Path, pid: int, code: int, unrecorded: Iterable[tuple[str, Reason]]) -> None:
+def note_end(
+    folder: Path,
+    pid: int,
+    code: int,
+    unrecorded: Iterable[tuple[str, Reason]],
+    refused: Iterable[tuple[str, str]] = (),
+) -> None:
     """Keep the program's exit code with the session, as attributes `program_pid` and `exit_code`, and in the
-    ledger the processes that were not recorded (ledger stream and reason of each).
+    ledger the processes that were not recorded (ledger stream and reason of each), and the kernels whose
+    launches were not saved (name and reason of each).
     """
     manifest = _manifest(folder)
     ledger = Ledger.from_json(manifest["ledger"])
     for stream, reason in unrecorded:
         ledger.count(stream, f"unsupported:{reason.code}", 1, reason.note)
+    for kernel, why in refused:
+        ledger.count(f"launch:{kernel}", "dropped:not_saved", 1, why)
     manifest["ledger"] = ledger.to_json()
     manifest["attributes"] |= {"program_pid": pid, "exit_code": code}
     write_json(folder / _MANIFEST, manifest)

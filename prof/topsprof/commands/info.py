@@ -20,8 +20,10 @@ from topsprof.textwidth import printable
 if TYPE_CHECKING:
     from tops_kit.session import Session
 
-_DAMAGED = ("damaged_segment", "damaged_index")  # what the reader of a session says of its files
+# what the reader of a session says of its files
+_DAMAGED = ("damaged_segment", "damaged_index", "damaged_launch")
 _SHOWN_PROCESSES = 20
+_SHOWN_LAUNCHES = 20
 _SHOWN_CHARACTERS = 200
 
 
@@ -121,6 +123,7 @@ def text(facts: dict[str, Any], out: TextIO) -> str:
         lines += ["", _head("tables", out), _table(("name", "rows", "size"), body, out, right=(1, 2))]
     else:
         lines += ["", "no tables: the session is empty"]
+    lines += _launches(facts["saved_launches"], out)
     if "verified" in facts:
         verified = facts["verified"]
         lines += ["", f"verified: {verified['files']} files against their checksums"]
@@ -221,6 +224,57 @@ def _ending(process: dict[str, Any]) -> str:
     if status is None:
         return str(process.get("ended_by", ""))
     return f"signal {-status}" if status < 0 else f"exit {status}"
+
+
+def _launches(launches: list[dict[str, Any]], out: TextIO) -> list[str]:
+    """Launches that were saved: what they were given, and how they ended."""
+    if not launches:
+        return []
+    body = [
+        (
+            str(launch["name"]),
+            f"{_extents(launch['grid'])} x {_extents(launch['block'])}",
+            ", ".join(_argument(argument) for argument in launch["arguments"]),
+            terminal.size_text(launch["size_bytes"]),
+            _end_of(launch),
+        )
+        for launch in launches[:_SHOWN_LAUNCHES]
+    ]
+    lines = [
+        "",
+        _head("saved launches (topscc run SESSION:NAME)", out),
+        _table(("name", "threads", "arguments", "size", "took"), body, out, right=(3, 4)),
+    ]
+    more = len(launches) - _SHOWN_LAUNCHES
+    return [*lines, f"  and {more} more (--json lists all)"] if more > 0 else lines
+
+
+def _extents(extents: Any) -> str:
+    counts = [str(extent) for extent in extents] if isinstance(extents, list) else ["?"]
+    while len(counts) > 1 and counts[-1] == "1":
+        counts.pop()
+    return counts[0] if len(counts) == 1 else f"({', '.join(counts)})"
+
+
+def _argument(argument: dict[str, Any]) -> str:
+    shape, value = argument.get("shape"), argument.get("value")
+    if isinstance(shape, list):
+        return printable(f"{argument.get('name')}: {argument.get('dtype')}{shape}")
+    if isinstance(value, str):  # a float, exact
+        try:
+            value = f"{float.fromhex(value):g}"
+        except (ValueError, OverflowError):
+            value = "?"
+    return printable(f"{argument.get('name')}={value}")
+
+
+def _end_of(launch: dict[str, Any]) -> str:
+    if not launch["ended"]:
+        return "never ended"
+    if launch["fault"]:
+        return "failed"
+    cycles = launch["cycles"]
+    return f"{cycles:,} cycles" if isinstance(cycles, int) else ""
 
 
 def _devices(devices: list[dict[str, Any]], out: TextIO) -> list[str]:

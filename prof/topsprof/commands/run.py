@@ -105,6 +105,25 @@ def _add_recording(parser: argparse.ArgumentParser) -> None:
         f"{_STATS_METRICS})",
     )
     group.add_argument(
+        "--save-launch",
+        metavar="REGEX",
+        help="save what launches of such kernels are given; 'topscc run SESSION:LAUNCH' runs them again",
+    )
+    group.add_argument(
+        "--save-launch-count",
+        metavar="N",
+        type=positive,
+        default=1,
+        help="so many launches of each kernel in each process (default: 1)",
+    )
+    group.add_argument(
+        "--save-launch-limit",
+        metavar="SIZE",
+        type=size,
+        default=1 << 30,
+        help="bytes of all saved launches, as 500M or 2G (default: 1G)",
+    )
+    group.add_argument(
         "--topstx-domain-include", "--nvtx-domain-include", metavar="NAMES", help="only these domains"
     )
     group.add_argument(
@@ -217,6 +236,9 @@ def record_options(args: argparse.Namespace) -> RecordOptions:
         session_name=args.session,
         kernel_include=kernel_regex("--kernel-include-regex", args.kernel_include_regex),
         kernel_exclude=kernel_regex("--kernel-exclude-regex", args.kernel_exclude_regex),
+        save_launch=kernel_regex("--save-launch", args.save_launch),
+        save_launch_count=args.save_launch_count,
+        save_launch_limit=args.save_launch_limit,
         backtrace=BACKTRACE_FRAMES if args.backtrace else 0,
         metrics=metric_bits(_STATS_METRICS if args.stats and args.metrics is None else args.metrics),
     )
@@ -247,6 +269,23 @@ def seconds(text: str) -> float:
     if not 0 <= value < float("inf"):
         raise argparse.ArgumentTypeError(f"'{text}' is no time in seconds")
     return value
+
+
+def positive(text: str) -> int:
+    """A number of the command line, 1 or more. Raises ArgumentTypeError."""
+    if not text.isdecimal() or not 1 <= int(text) < 1 << 31:
+        raise argparse.ArgumentTypeError(f"'{text}' is no number of 1 or more")
+    return int(text)
+
+
+def size(text: str) -> int:
+    """A size of the command line in bytes; K, M and G are 1024 of each other. Raises ArgumentTypeError."""
+    word = text.strip().upper().removesuffix("B").removesuffix("I")
+    factor = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(word[-1:], 1)
+    digits = word[:-1] if factor > 1 else word
+    if not digits.isdecimal() or len(digits) > 15 or not int(digits):
+        raise argparse.ArgumentTypeError(f"'{text}' is no size: bytes, or as 500M, 2G")
+    return int(digits) * factor
 
 
 def signal_number(text: str) -> int:
