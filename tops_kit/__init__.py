@@ -52,6 +52,11 @@ if TYPE_CHECKING:
     from tops_kit.runtime.host_memory import host_malloc as host_malloc
     from tops_kit.runtime.host_memory import host_register as host_register
     from tops_kit.runtime.host_memory import host_unregister as host_unregister
+    from tops_kit.runtime.ipc import ipc_close_mem_handle as ipc_close_mem_handle
+    from tops_kit.runtime.ipc import ipc_get_mem_handle as ipc_get_mem_handle
+    from tops_kit.runtime.ipc import ipc_open_mem_handle as ipc_open_mem_handle
+    from tops_kit.runtime.ipc_events import ipc_get_event_handle as ipc_get_event_handle
+    from tops_kit.runtime.ipc_events import ipc_open_event_handle as ipc_open_event_handle
     from tops_kit.runtime.kernel import Kernel as Kernel
     from tops_kit.runtime.kernel import kernel as kernel
     from tops_kit.runtime.memory import free as free
@@ -97,6 +102,8 @@ _MODULES = {
     "tops_kit.runtime.graph.graph": "Graph",
     "tops_kit.runtime.host_functions": "launch_host_func",
     "tops_kit.runtime.host_memory": "host_free host_malloc host_register host_unregister",
+    "tops_kit.runtime.ipc": "ipc_close_mem_handle ipc_get_mem_handle ipc_open_mem_handle",
+    "tops_kit.runtime.ipc_events": "ipc_get_event_handle ipc_open_event_handle",
     "tops_kit.runtime.kernel": "Kernel kernel",
     "tops_kit.runtime.memory": "free free_async malloc malloc_async mem_get_info memory_summary",
     "tops_kit.runtime.module": "Function Module",

@@ -6,10 +6,13 @@ import os
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 import tops_kit as tops
 
@@ -65,6 +68,16 @@ def picky(x: tops.ptr(tops.f32), n: tops.i32):
 
 def floats(*shape: int, seed: int = 0) -> np.ndarray[Any, Any]:
     return np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
+
+
+@contextmanager
+def fails_with(name: str, text: str) -> Iterator[None]:
+    """Something fails with an error of that name, whose line says so."""
+    with pytest.raises(tops.TopsError) as caught:
+        yield
+    assert caught.value.name == name, caught.value
+    assert text in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 def run_program(

@@ -14,9 +14,16 @@ import sys
 import weakref
 from bisect import bisect_right, insort
 from collections import deque
-from functools import cache
 
 from tops_kit.errors import UserError
+from tops_kit.gcu.shared_memory import SharedFile
+from tops_kit.gcu.system import (
+    MAP_FIXED_NOREPLACE,
+    MAP_NORESERVE,
+    discard_memory,
+    map_memory,
+    unmap_memory,
+)
 
 ALIGNMENT = 256
 PAGE_SHIFT = 16
@@ -27,9 +34,6 @@ _ARENA_BYTES = 1 << 38
 _LEAST_ARENA_BYTES = 1 << 26
 _WAIT_BLOCKS = 64  # freed blocks of a class before one of them is used again
 _WAIT_BYTES = 1 << 33
-_MADV_DONTNEED = 4
-_NORESERVE = 0x4000
-_FIXED_NOREPLACE = 0x100000  # kernels before 4.17 take it for a hint
 _ATTEMPTS = 8
 
 
@@ -54,6 +58,7 @@ class AddressSpace:
         self.large: list[int] = []  # beginnings of the blocks that are no small ones, in order
         self._class_of: dict[int, int] = {}  # of each of those
         self._waiting: dict[int, deque[int]] = {}
+        self._files: dict[int, SharedFile] = {}  # what other processes may map, by where it begins
 
     def take(self, size_bytes: int) -> int:
         """The address of a block. Raises HostMemoryError."""
@@ -81,8 +86,30 @@ class AddressSpace:
         """Take a block back; its contents are gone where it has pages of its own."""
         size = _class(size_bytes)
         self._waiting.setdefault(size, deque()).append(address)
-        if size > _SMALL:
+        if size <= _SMALL:
+            file = self._files.get(address & ~PAGE_MASK)
+            if file is not None:
+                file.say((address & PAGE_MASK) // ALIGNMENT, 0)
+            return
+        file = self._files.pop(address, None)
+        if file is None:
             _discard(address, size)
+        else:
+            file.close()
+
+    def share(self, address: int, size_bytes: int, serial: int) -> tuple[bytes, int]:
+        """Let other processes map a block: where they find its file, and where in that it begins.
+
+        They see its neighbours on the same page, too. `serial` is what the file says of it while it is in
+        use. Raises SharedMemoryError.
+        """
+        size = _class(size_bytes)
+        begin = address if size > _SMALL else address & ~PAGE_MASK
+        file = self._files.get(begin)
+        if file is None:
+            file = self._files[begin] = SharedFile(max(size, _PAGE), begin)
+        file.say((address - begin) // ALIGNMENT, serial)
+        return file.place, address - begin
 
     def begin_of(self, address: int) -> int:
         """Where the block around an address begins, in use or not; -1 for an address of no block."""
@@ -149,41 +176,25 @@ def _up(number: int, step: int) -> int:
 
 if sys.platform == "linux":
 
-    class _System:
-        """The system's calls for memory, with their types."""
-
-        def __init__(self) -> None:
-            library = ctypes.CDLL(None, use_errno=True)
-            self.mmap = library.mmap
-            self.mmap.restype = ctypes.c_void_p
-            self.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *(ctypes.c_int,) * 3, ctypes.c_long)
-            self.munmap = library.munmap
-            self.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
-            self.madvise = library.madvise
-            self.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-
-    @cache
-    def _system() -> _System:
-        return _System()
-
     def _reserve(hint: int, size: int) -> tuple[int, memoryview]:
         """Addresses for so many bytes, at the hint when that is free: the same ones in every run."""
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE
-        places = [(hint + size * attempt, flags | _FIXED_NOREPLACE) for attempt in range(_ATTEMPTS)]
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE
+        places = [(hint + size * attempt, flags | MAP_FIXED_NOREPLACE) for attempt in range(_ATTEMPTS)]
         for place, flag in (*places, (hint, flags)):
-            address = _system().mmap(place, size, mmap.PROT_READ | mmap.PROT_WRITE, flag, -1, 0)
-            if address is not None and address != ctypes.c_void_p(-1).value:
+            try:
+                address = map_memory(place, size, flag, -1)
                 break
-            if ctypes.get_errno() == errno.ENOMEM:
-                raise OSError(errno.ENOMEM, "mmap failed")
+            except OSError as error:
+                if error.errno == errno.ENOMEM:
+                    raise
+                failed = error
         else:
-            raise OSError(ctypes.get_errno(), "mmap failed")
+            raise failed
         whole = (ctypes.c_ubyte * size).from_address(address)
-        weakref.finalize(whole, _system().munmap, address, size).atexit = False
+        weakref.finalize(whole, unmap_memory, address, size).atexit = False
         return address, memoryview(whole).cast("B")
 
-    def _discard(address: int, size: int) -> None:
-        _system().madvise(address, size, _MADV_DONTNEED)
+    _discard = discard_memory
 
 else:
 

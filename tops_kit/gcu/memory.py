@@ -154,6 +154,17 @@ class DeviceMemory:
             )
         return block
 
+    def share(self, address: int) -> tuple[bytes, int, Allocation]:
+        """Let other processes use a block, by its beginning: where they find it, and the block.
+
+        Raises UnknownAddress, SharedMemoryError.
+        """
+        with self._mutex:
+            block = self._blocks.get(address)
+            if block is None:
+                raise self._wrong(address, "share")
+            return *self._space.share(address, block.size_bytes, block.serial), block
+
     def view(self, address: int, size_bytes: int) -> memoryview:
         """The bytes themselves, for a range that `resolve` accepts."""
         self.resolve(address, size_bytes)

@@ -22,6 +22,7 @@ from tops_kit.runtime.hooks import HOOKS
 from tops_kit.runtime.stream import Stream
 
 if TYPE_CHECKING:
+    from tops_kit.runtime.ipc import ImportedBlock
     from tops_kit.runtime.pools import MemPool
     from tops_kit.runtime.process import Runtime
 
@@ -36,8 +37,8 @@ class Context:
     __slots__ = (
         "__weakref__", "_default_pool", "allocations", "blocking", "blocks", "captures", "clock",
         "context_id", "dead", "default_stream", "device", "device_id", "error", "event_ids", "failing",
-        "garbage", "grid_ids", "host_errors", "in_use_bytes", "leaving", "owned", "peers", "pools", "queues",
-        "raised", "runtime", "simulation", "spec", "stream_ids", "timeline", "trouble",
+        "garbage", "grid_ids", "host_errors", "imported", "in_use_bytes", "leaving", "owned", "peers",
+        "pools", "queues", "raised", "runtime", "simulation", "spec", "stream_ids", "timeline", "trouble",
     )  # fmt: skip
 
     def __init__(
@@ -54,6 +55,7 @@ class Context:
         self.simulation = DeviceSimulation(spec, index=index, timeline=runtime.timeline, sink=self._sink)
         self.blocks: dict[int, Block] = {}  # that the program has to free, by address
         self.owned: dict[int, Piece] = {}  # of arrays, by serial
+        self.imported: dict[int, ImportedBlock] = {}  # that other processes share, by address
         self.garbage: deque[Piece] = deque()  # that arrays left
         self.in_use_bytes = 0
         self.peers: set[int] = set()  # devices whose memory kernels of this one may use
@@ -300,7 +302,7 @@ class Context:
             return None
         memory = self.device.memory
         if not memory.owns(address):
-            return None
+            return self._imported(address, size_bytes)
         try:
             found = memory.resolve(address, size_bytes)
         except DeviceMemoryError as error:
@@ -308,6 +310,19 @@ class Context:
         return self.blocks.get(found.address) or Block(
             self, found.address, found.size_bytes, serial=found.serial, note=found.note
         )
+
+    def _imported(self, address: int, size_bytes: int) -> Block | None:
+        for block in self.imported.values():
+            if block.address <= address < block.address + block.size_bytes:
+                beyond = address + size_bytes - block.address - block.size_bytes
+                if beyond > 0:
+                    fail(
+                        Code.topsErrorInvalidDevicePointer,
+                        f"{size_bytes:,} bytes at 0x{address:x} go {beyond:,} bytes beyond the end of memory "
+                        "of another process",
+                    )
+                return block
+        return None
 
     def tell_memory(self, operation: int, piece: Piece, stream_id: int) -> None:
         """Count an allocation or a free, and tell it."""
@@ -353,6 +368,9 @@ class Context:
         for block in list(self.blocks.values()):
             self.tell_memory(acts.MEMORY_FREE, block.piece, 0)
         self.blocks.clear()
+        for imported in self.imported.values():
+            imported.unmap()
+        self.imported.clear()
         self.dead = why
         self.simulation.reset()
         if self.simulation in self.timeline.devices:

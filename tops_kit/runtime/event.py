@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tops_kit.gcu.races import Mark
 from tops_kit.gcu.simulation import Operation
@@ -17,12 +17,14 @@ from tops_kit.runtime.stream import Stream, stream_of, tell_sync
 if TYPE_CHECKING:
     from tops_kit.runtime.context import Context
     from tops_kit.runtime.graph.capture import Capture
+    from tops_kit.runtime.ipc_events import SharedEvent
 
 
 class Event:
     """A moment in a stream, once it is recorded. `timing=False`: `elapsed_ms` is not to be asked.
 
-    It belongs to a device (default: of the thread's). Raises TopsError.
+    It belongs to a device (default: of the thread's). `interprocess`: other processes may use it, by
+    `ipc_get_event_handle`; without timing. Raises TopsError.
     """
 
     __slots__ = (
@@ -34,20 +36,28 @@ class Event:
         "mark",
         "nodes",
         "operation",
+        "shared",
         "timing",
     )
 
     context: Context
     id: int
 
-    def __init__(self, *, timing: bool = True, device: int | None = None) -> None:
+    def __init__(self, *, timing: bool = True, interprocess: bool = False, device: int | None = None) -> None:
         self.operation: Operation | None = None  # of its last record
         self.capture: Capture | None = None  # that it was last recorded in
         self.nodes: tuple[int, ...] = ()  # that it stands behind there
         self.mark: Mark | None = None  # of its last record, for races
         self.timing = timing
         self.destroyed = False
+        self.shared: SharedEvent | None = None  # what other processes see of it
+        if interprocess and timing:
+            fail(Code.topsErrorInvalidValue, "an event of several processes has no timing: timing=False")
         _create(self, device)
+        if interprocess:
+            from tops_kit.runtime.ipc_events import shared_event
+
+            self.shared = shared_event()
 
     def _check(self) -> None:
         if self.destroyed:
@@ -81,13 +91,42 @@ class Event:
             if HOOKS.kinds and HOOKS.wants(acts.GCU_EVENT)
             else None
         )
-        self.operation = context.enqueue(stream, "marker", "none", 0, None, tag=tag)
+        if self.shared is None:
+            self.operation = context.enqueue(stream, "marker", "none", 0, None, tag=tag)
+        else:
+            self._record_shared(stream, self.shared, tag)
+
+    def _record_shared(self, stream: Stream, shared: SharedEvent, tag: Any) -> None:
+        from tops_kit.runtime.ipc_events import SharedTag
+
+        context = stream.context
+        number = shared.record()
+        told = SharedTag(context, shared, number, tag)
+        self.operation = context.enqueue(stream, "marker", "none", 0, None, tag=told)
+        if context.failing is not None:
+            shared.reach(number, 0)  # nothing runs any more, and nobody is to wait for ever
+        elif not self.operation.held:
+            # others have to know when: this process may make no other call for long
+            context.timeline.finish(self.operation)
+
+    def left_ns(self, wait: bool) -> int | None:
+        """Where another process recorded it last: how long until it is reached; None: else, or not known.
+
+        `wait`: until it is known.
+        """
+        shared = self.shared
+        if shared is None or not shared.foreign:
+            return None
+        context = self.context
+        return shared.wait(context, self.id) if wait else shared.left_ns(context.clock.model)
 
     @api("topsEventQuery")
     def query(self) -> bool:
         """Whether it was reached (one never recorded was)."""
         self._check()
         self._no_capture()
+        if self.shared is not None and self.shared.foreign:
+            return self.left_ns(False) == 0
         return self.operation is None or RUNTIME.is_done(self.operation)
 
     @api("topsEventSynchronize")
@@ -97,7 +136,11 @@ class Event:
         self._no_capture()
         context = self.context
         begin_ns = context.clock.now_ns()
-        context.wait(self.operation)
+        left_ns = self.left_ns(True)
+        if left_ns is None:
+            context.wait(self.operation)
+        else:
+            context.clock.wait_until(context.clock.now_ns() + left_ns)
         if self.mark is not None:
             RUNTIME.racing.host_waited(self.mark)
         tell_sync(acts.SYNC_EVENT, context, 0, begin_ns, self.id)
@@ -112,6 +155,7 @@ class Event:
         self._check()
         self.destroyed = True
         self.operation = None
+        self.shared = None  # given back when no record of it is to come any more
 
     def _no_capture(self) -> None:
         if self.capture is not None:

@@ -134,6 +134,11 @@ def _freeable(pointer: Any) -> Block:
     block.check()
     if isinstance(block, OwnedBlock):
         fail(Code.topsErrorInvalidDevicePointer, "the memory of an array: it is freed when nothing uses it")
+    if block.address in block.context.imported:
+        fail(
+            Code.topsErrorInvalidDevicePointer,
+            "the memory is another process's: tops.ipc_close_mem_handle gives it back",
+        )
     if pointer.address != block.address:
         fail(
             Code.topsErrorInvalidDevicePointer,

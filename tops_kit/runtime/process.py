@@ -47,12 +47,13 @@ class Runtime:
     # _quick.c reads some of these, and writes none
     __slots__ = (
         "__weakref__", "_contexts_made", "_fork_seen", "blocking", "clock", "contexts", "devices", "exec_ids",
-        "graph_ids", "guests", "local", "lock", "racing", "saver", "started", "timeline",
+        "graph_ids", "guests", "local", "lock", "pid", "racing", "saver", "started", "timeline",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.local = Local()
         self.lock = threading.RLock()
+        self.pid = os.getpid()
         self.contexts: list[Context] = []
         self.guests: dict[str, Context] = {}  # of parts that are no device here, by their hash
         self.devices = Devices(())
@@ -147,6 +148,7 @@ class Runtime:
     def _forked(self) -> None:
         """In a forked child: what was the parent's is gone."""
         self.lock = threading.RLock()
+        self.pid = os.getpid()
         self._forget("belongs to the process that this one was forked from")
 
     def _forget(self, why: str) -> None:

@@ -131,6 +131,13 @@ class Stream:
         context = self.context
         if event.mark is not None:
             RUNTIME.racing.wait(self, event.mark)
+        left_ns = event.left_ns(True)
+        if left_ns is not None:
+            op = None
+            if left_ns:
+                other = Stream._inner(context)
+                op = context.enqueue(other, "marker", "none", left_ns, None)
+                context.forget_stream(other.id)
         if op is None or RUNTIME.is_done(op):
             return
         context.enqueue(self, "wait", "none", 0, None, after=(op,))

@@ -107,7 +107,7 @@ def join(stream: Stream, event: Event) -> None:
     capture, other = stream.capture, event.capture
     if other is None:
         assert capture is not None
-        if event.operation is None:
+        if event.operation is None and (event.shared is None or not event.shared.foreign):
             return
         capture.invalidate()
         fail(
