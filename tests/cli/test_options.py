@@ -55,6 +55,27 @@ def test_capture_ranges_that_make_no_sense(mode: str | None, text: str | None, e
         capture_range(mode, text, end)
 
 
+@pytest.mark.parametrize(
+    ("text", "skip", "repeats"), [("10:20", 10, 10), (":3", 0, 3), ("4:", 4, 0), ("7", 7, 1), ("0:1", 0, 1)]
+)
+def test_iterations(text: str, skip: int, repeats: int) -> None:
+    expected = CaptureRange("topstx", "step", "io", "repeat", repeats, skip)
+    assert capture_range(None, "step@io", None, text) == expected
+
+
+@pytest.mark.parametrize("text", ["", ":", "3:3", "5:2", "-1:4", "a", "1:2:3", "1:1e3", "9" * 12])
+def test_iterations_that_make_no_sense(text: str) -> None:
+    with pytest.raises(UserError, match="--iterations"):
+        capture_range(None, "step", None, text)
+
+
+def test_iterations_of_nothing() -> None:
+    with pytest.raises(UserError, match="name the range"):
+        capture_range(None, None, None, "1:2")
+    with pytest.raises(UserError, match="without --capture-range-end"):
+        capture_range(None, "step", "stop", "1:2")
+
+
 def test_traces() -> None:
     assert trace_names("topstx") == trace_names("nvtx") == trace_names("topstx,nvtx") == ("topstx",)
     assert trace_names("none") == ()

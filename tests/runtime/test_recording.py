@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -134,6 +135,39 @@ def test_the_programs_own_capture(tmp_path: Path) -> None:
     code = "work(1)\ntops.profiler_start()\nwork(2)\ntops.profiler_stop()\nwork(4)\n"
     run(tmp_path, code, "-c", "topsProfilerApi")
     assert len(rows(tmp_path, "kernel")) == 2
+
+
+LOOP = """
+x = tops.array(np.zeros(1 << 16, np.float32))
+y = tops.empty(1 << 16, tops.f32)
+for number in range(12):
+    with topstx.annotate("step", payload=number):
+        tops.memset(x, 0, 4 * (number + 1))
+        with topstx.annotate("inner"):
+            double[4](x, y, 1024 * (number + 1))
+            double[24](y, x, 1 << 16)
+print("end")
+"""
+
+
+@pytest.mark.parametrize("clock", ["virtual", "model"])
+@pytest.mark.parametrize("twin", [False, True])
+def test_exactly_the_iterations_asked_for(tmp_path: Path, clock: str, twin: bool) -> None:
+    # nothing waits for the device: what a step launched ends in later ones
+    environment = {"TOPS_CLOCK": clock} | ({"TOPSKIT_PURE": "1"} if twin else {})
+    code = LOOP.replace("1 << 16", "1 << 14") if twin else LOOP
+    run(tmp_path, code, "-p", "step", "--iterations", "3:6", "--metrics", "stalls", **environment)
+    found = rows(tmp_path, "tx")
+    steps = [json.loads(t["payload"]) for t in found if t["name"] == "step"]
+    assert steps == [3, 4, 5] and sum(t["name"] == "inner" for t in found) == 3
+    assert [m["size_bytes"] for m in rows(tmp_path, "memset")] == [16, 20, 24]
+    kernels, calls = rows(tmp_path, "kernel"), rows(tmp_path, "api")
+    launches = [c["correlation_id"] for c in calls if c["name"] == "topsLaunchKernel"]
+    assert sorted(k["correlation_id"] for k in kernels) == sorted(launches) and len(launches) == 6
+    assert {c["name"] for c in calls} == {"topsLaunchKernel", "topsMemset"}
+    metrics = {m["metric_id"] for m in rows(tmp_path, "kernel_metric")}
+    assert {k["metric_id"] for k in kernels} == metrics
+    assert rows(tmp_path, "device")
 
 
 def test_counters_and_call_stacks(tmp_path: Path) -> None:

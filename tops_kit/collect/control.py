@@ -48,6 +48,7 @@ class Control:
     collector_pid = _field("collector_pid", "process number of the collector", wide=True)
     capture_end = _field("capture_end", "what the end of a captured range does")
     capture_repeats = _field("capture_repeats", "ranges to capture with CAPTURE_END_REPEAT; 0: no end")
+    capture_skip = _field("capture_skip", "ranges that still pass by before one is captured")
     capture_count = _field("capture_count", "ranges captured so far")
     shutdown_request = _field(
         "shutdown_request", "1: a captured range ended and the session shall be shut down"
@@ -83,6 +84,7 @@ def create(
     capture_domain: str = "",
     capture_end: int = layout.CAPTURE_END_NONE,
     capture_repeats: int = 0,
+    capture_skip: int = 0,
     domain_include: Iterable[str] = (),
     domain_exclude: Iterable[str] = (),
     rows_off: int = 0,
@@ -111,6 +113,7 @@ def create(
         capture_domain=capture_domain,
         capture_end=capture_end,
         capture_repeats=capture_repeats,
+        capture_skip=capture_skip,
         domain_include=tuple(domain_include),
         domain_exclude=tuple(domain_exclude),
         rows_off=rows_off,

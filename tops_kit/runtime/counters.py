@@ -51,14 +51,14 @@ class Counters:
         intern = writer.intern
         for counter, value in counters(timing, self._metrics):
             body = self._metric.body.pack(value, number, intern(counter))
-            writer.write(self._metric.number, 0, 0, activity.name, body, correlation_id)
+            writer.write(self._metric.number | layout.ROW_LATE, 0, 0, activity.name, body, correlation_id)
         if not self._metrics & layout.METRICS_LINES:
             return
         for line in timing.lines:
             file = intern(line.place.path)
             for counter, value in _of_line(line):
                 body = self._line.body.pack(value, number, intern(counter), file, line.place.line)
-                writer.write(self._line.number, 0, 0, activity.name, body, correlation_id)
+                writer.write(self._line.number | layout.ROW_LATE, 0, 0, activity.name, body, correlation_id)
 
 
 def counters(timing: LaunchTiming, metrics: int) -> Iterator[tuple[str, float]]:

@@ -118,7 +118,7 @@ class Hooks:
     # _quick.c reads some of these, and writes none
     __slots__ = (
         "__weakref__", "_fork_seen", "_local", "_points", "_sinks", "_subscriptions", "_takers", "charge",
-        "gate", "kinds", "lock", "now_ns", "place", "poll", "serials",
+        "gate", "kinds", "lock", "now_ns", "place", "poll", "serials", "sinks_gate",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -127,7 +127,10 @@ class Hooks:
         self.charge: Callable[[str], object] | None = None
         self.poll: Callable[[], object] | None = None
         self.kinds = 0
-        self.gate: Callable[[], bool] | None = None
+        self.gate: Callable[[], bool] | None = None  # of calls: closed, they are told to nobody
+        self.sinks_gate: Callable[[], bool] | None = (
+            None  # of activities: the same, but for callbacks and costs
+        )
         self._local = threading.local()
         self.serials = itertools.count(1)
         self.lock = threading.RLock()
@@ -180,7 +183,7 @@ class Hooks:
 
     def wants(self, kind: int) -> bool:
         """Whether anyone wants activities of a kind now; `kinds & kind` is the quick first question."""
-        return bool(self.kinds & kind) and (self.gate is None or self.gate())
+        return bool(self.kinds & kind) and (self.sinks_gate is None or self.sinks_gate())
 
     def emit(self, kind: int, activity: Activity) -> None:
         """Hand an activity to all who want its kind."""
@@ -309,7 +312,8 @@ class Hooks:
         }
         listening = any(subscription.ids for subscription in self._subscriptions)
         gates = [sink.recording for sink in self._sinks if sink.kinds]
-        self.gate = None if listening or self.charge is not None or not gates else _any_of(gates)
+        self.sinks_gate = _any_of(gates) if gates else None
+        self.gate = None if listening or self.charge is not None else self.sinks_gate
         self.kinds = kinds
         for point in self._points:
             key = (point.domain, point.cbid)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from topstx.recorder import rows
+from topstx.recorder import layout, rows
 from topstx.recorder.row_sink import CONST, EXTRA, FIELD, INTERN, THREE, Packing
 
 from tops_kit.runtime import activity as acts
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
     from tops_kit.runtime.plan import Plan
 
+# What is told when the device has done it: it belongs to the call that asked for it, while recording was on.
+ON_THE_DEVICE: Final = (
+    acts.KERNEL | acts.MEMCPY | acts.MEMSET | acts.GRAPH | acts.GCU_EVENT | acts.HOST_FUNCTION
+)
 _COPY_NAMES: Final = tuple(f"[memcpy {kind}]" for kind in acts.COPY_KINDS)
 
 
@@ -57,7 +61,7 @@ def _packing(
             items.append((operation, places[source], code))
     return Packing(
         kind,
-        row,
+        row | layout.ROW_LATE if kind & ON_THE_DEVICE else row,
         start=places[start],
         end=places[end],
         correlation=places["correlation_id"],

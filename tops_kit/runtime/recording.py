@@ -13,6 +13,7 @@ import struct
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from tops_kit.runtime.plan import Plan
     from tops_kit.runtime.process import Runtime
 
-QUICK_INTERFACE: Final = 2  # of runtime/_quick.c
+QUICK_INTERFACE: Final = 3  # of runtime/_quick.c
 
 # Row kinds of the activities that we ask for.
 _ROWS: Final = {
@@ -113,12 +114,12 @@ class Recording:
         self._folder = folder
         now_ns = runtime.clock.now_ns() if runtime.started else None
         self.base = cuts.open_base(self._writer.backend, folder, now_ns=now_ns)
+        # rows that are always wanted: so recording is on, and not only armed
+        self._on = partial(self._writer.wanted, rows.KIND_RUNTIME_OVERHEAD)
         self._begin()
         own = weakref.ref(self)
         os.register_at_fork(after_in_child=lambda: _forked(own))
-        self._sink: Sink = hooks.add_sink(
-            self._rows.take, self.wanted.kinds, self._writer.backend.is_recording
-        )
+        self._sink: Sink = hooks.add_sink(self._rows.take, self.wanted.kinds, self._on)
         self._sink.quick = self._quick_rows()
 
     def _begin(self) -> None:
@@ -131,8 +132,7 @@ class Recording:
         self._shift_ns = self.base.offset_ns if self.base is not None else 0
         self._runtime.saver = None
         if self._request is not None:
-            on = rows.KIND_RUNTIME_OVERHEAD  # is always wanted: so recording is on, and not armed only
-            self._runtime.saver = Saver(self._folder, self._request, lambda: writer.wanted(on))
+            self._runtime.saver = Saver(self._folder, self._request, self._on)
         slow = acts.STREAM_RACE | acts.PRINT
         if self._stacks is not None:
             slow |= acts.API | acts.MEMORY
@@ -150,7 +150,7 @@ class Recording:
             return None
         name = "topsLaunchKernel"
         return module.Rows(
-            self._kernel_row, backend.is_recording, self._shift_ns, self._writer.intern(name),
+            self._kernel_row, self._on, self._shift_ns, self._writer.intern(name),
             RUNTIME_IDS[name], RUNTIME_API,
         )  # fmt: skip
 
@@ -221,7 +221,8 @@ class Recording:
             "assumed": [figure.name for figure in figures if figure.assumed],
         }
         text = json.dumps(told, separators=(",", ":")).encode()[: layout.PAYLOAD_MAX - 3 - len(body)]
-        self._writer.write(kind.number, 0, 0, spec.title if device is None else device.name, body + text)
+        name = spec.title if device is None else device.name
+        self._writer.write(kind.number | layout.ROW_LATE, 0, 0, name, body + text)
 
     def tell_cost(self) -> None:
         """One row of what writing rows cost this process, reckoned from a sample."""

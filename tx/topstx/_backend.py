@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from topstx.recorder.interface import Backend
 
 
-_INTERFACE = 5  # of _crec.c, which says when to raise it
+_INTERFACE = 6  # of _crec.c, which says when to raise it
 # What this version calls. An extension that was built of older sources (a checkout moved on, and was not
 # installed again) lacks the newest of it.
 _CALLED = (

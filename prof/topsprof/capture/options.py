@@ -32,6 +32,7 @@ class CaptureRange:
     domain: str = ""
     end: str = "stop"  # none | stop | stop-shutdown | repeat
     repeats: int = 0  # 0: without end
+    skip: int = 0  # so many such ranges pass by before the first
 
 
 @dataclass(frozen=True)
@@ -78,8 +79,12 @@ def trace_names(text: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def capture_range(mode: str | None, text: str | None, end: str | None) -> CaptureRange:
-    """The checked value of -c, -p and --capture-range-end. Raises UserError when they don't fit together."""
+def capture_range(
+    mode: str | None, text: str | None, end: str | None, iterations: str | None = None
+) -> CaptureRange:
+    """The checked value of -c, -p, --capture-range-end and --iterations. Raises UserError when they don't fit
+    together.
+    """
     modes = {
         "topstx": "topstx",
         "nvtx": "topstx",
@@ -93,12 +98,21 @@ def capture_range(mode: str | None, text: str | None, end: str | None) -> Captur
         raise UserError("-c topstx needs the range that starts recording: -p RANGE or -p RANGE@DOMAIN")
     if chosen != "topstx" and text:
         raise UserError(f"-p {text}: only with -c topstx")
+    if iterations is not None and (chosen != "topstx" or end is not None):
+        raise UserError(
+            f"--iterations {iterations}: name the range of an iteration, -p RANGE or -p RANGE@DOMAIN"
+            + (", without --capture-range-end" if end is not None else "")
+        )
     name, domain = _range_and_domain(text or "")
     action, repeats = _range_end(end or "stop")
+    skip = 0
+    if iterations is not None:
+        skip, repeats = _iterations(iterations)
+        action = "repeat"
     for what, value, limit in (("RANGE", name, 511), ("DOMAIN", domain, 255)):
         if len(value.encode("utf-8", "surrogateescape")) > limit:
             raise UserError(f"-p: {what} is longer than {limit} bytes")
-    return CaptureRange(chosen, name, domain, action, repeats)
+    return CaptureRange(chosen, name, domain, action, repeats, skip)
 
 
 def _range_and_domain(text: str) -> tuple[str, str]:
@@ -109,6 +123,22 @@ def _range_and_domain(text: str) -> tuple[str, str]:
     if domain == "*":
         raise UserError(f"-p {text}: name one domain; '@*' is not supported")
     return name, "" if domain == "default" else domain
+
+
+def _iterations(text: str) -> tuple[int, int]:
+    """FIRST:LAST, as Python's slices: how many pass by, and how many are recorded (0: all that come)."""
+    first, colon, last = text.partition(":")
+    numbers = [
+        int(word) if word.isdecimal() and len(word) < 10 else -1 for word in (first or "0", last or "0")
+    ]
+    if not text.strip(":") or min(numbers) < 0 or (last and numbers[1] <= numbers[0]):
+        raise UserError(
+            f"--iterations {text}: write FIRST:LAST, counted from 0 and without LAST itself: 10:20 are ten "
+            "iterations, 10: all from the tenth on, 10 one"
+        )
+    if not colon:
+        return numbers[0], 1
+    return numbers[0], numbers[1] - numbers[0] if last else 0
 
 
 def _range_end(text: str) -> tuple[str, int]:

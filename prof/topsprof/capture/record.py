@@ -231,7 +231,8 @@ def _never_on(options: RecordOptions) -> str:
     capture = options.capture
     if capture.mode == "topstx":
         domain = f" of domain '{capture.domain}'" if capture.domain else ""
-        return f"the range '{capture.name}'{domain} never began"
+        often = f" more than {capture.skip} times (--iterations)" if capture.skip else ""
+        return f"the range '{capture.name}'{domain} never began{often}"
     if capture.mode == "topsProfilerApi":
         return "the program never called topstx.profiler_start()"
     if not options.from_start:

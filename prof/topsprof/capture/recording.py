@@ -63,6 +63,7 @@ class Recording:
             capture_domain=capture.domain,
             capture_end=layout.CAPTURE_END_NONE if capture.mode == "none" else _CAPTURE_END[capture.end],
             capture_repeats=capture.repeats,
+            capture_skip=capture.skip,
             domain_include=options.domain_include,
             domain_exclude=options.domain_exclude,
             rows_off=rows_off(options.traces) if options.traces else 0,

@@ -145,6 +145,11 @@ def _add_recording(parser: argparse.ArgumentParser) -> None:
         "-p", "--topstx-capture", "--nvtx-capture", metavar="RANGE[@DOMAIN]", help="the range of -c topstx"
     )
     group.add_argument(
+        "--iterations",
+        metavar="FIRST:LAST",
+        help="of the ranges of -p only these, as Python's slices: 10:20 are ten, counted from 0",
+    )
+    group.add_argument(
         "--capture-range-end", metavar="ACTION", help="none, stop (default), stop-shutdown or repeat[:N]"
     )
     group.add_argument(
@@ -227,7 +232,9 @@ def record_options(args: argparse.Namespace) -> RecordOptions:
         delay_s=args.delay,
         duration_s=args.duration,
         from_start=args.profile_from_start == "on",
-        capture=capture_range(args.capture_range, args.topstx_capture, args.capture_range_end),
+        capture=capture_range(
+            args.capture_range, args.topstx_capture, args.capture_range_end, args.iterations
+        ),
         domain_include=include,
         domain_exclude=exclude,
         policy=args.policy,

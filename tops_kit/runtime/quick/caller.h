@@ -110,24 +110,28 @@ static bool arrays_are_here(const known *k, PyObject *args, PyObject *context) {
     return true;
 }
 
+/* Whether a gate is open, None is: 1, 0; -1 with an exception. */
+static int is_open(PyObject *gate) {
+    if (gate == recorder_gate && recorder) return recorder->recording() != 0;
+    if (gate == Py_None) return 1;
+    Py_INCREF(gate);
+    PyObject *const open = PyObject_CallNoArgs(gate);
+    Py_DECREF(gate);
+    Py_XDECREF(open);
+    return open ? open != Py_False : -1;
+}
+
 /* Whether somebody hears of the call, and whether that can be done here: 1, 0; -1 not here. */
 static int who_listens(PyObject *context, call *c) {
     if (GET(launch_point, ApiPoint, idle) == Py_True) return 0;
-    PyObject *const gate = GET(the_hooks, Hooks, gate);
-    if (gate == recorder_gate && recorder) {
-        if (!recorder->recording()) return 0;
-    } else if (gate != Py_None) {
-        Py_INCREF(gate);
-        PyObject *const open = PyObject_CallNoArgs(gate);
-        Py_DECREF(gate);
-        Py_XDECREF(open);
-        if (!open || open == Py_False) return open ? 0 : -1;
-    }
+    const int wanted = is_open(GET(the_hooks, Hooks, sinks_gate));
+    if (wanted < 0) return -1;
+    if (!wanted && GET(the_hooks, Hooks, gate) != Py_None) return 0; /* the same gate */
     const int64_t mask = NUMBER(the_hooks, Hooks, kinds);
     if (!is_empty(GET(launch_point, ApiPoint, callbacks)) || !is_empty(GET(submit_point, ApiPoint, callbacks))) return -1;
     if (mask & NUMBER(submit_point, ApiPoint, kind)) return -1;
-    c->recorded = mask != 0;
-    c->races = mask & KIND_STREAM_RACE && !is_empty(GET(context, Context, queues));
+    c->recorded = mask != 0 && wanted;
+    c->races = wanted && mask & KIND_STREAM_RACE && !is_empty(GET(context, Context, queues));
     return 1;
 }
 

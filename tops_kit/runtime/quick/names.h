@@ -6,7 +6,7 @@
 #define EVERY_NAME(X) \
     X(local) X(contexts) X(default_stream) X(blocking) X(queues) X(trouble) X(dead) X(failing) X(timeline) X(clock) X(base) X(device) X(usage) \
     X(grid_ids) X(stream) X(in_callback) X(acquire) X(release) X(begin_cut) X(end_cut) X(now_ns) X(submit) X(join) X(leave) X(words) X(note) \
-    X(kinds) X(gate) X(charge) X(serials) X(_local) X(device_id) X(context_id) X(racing) X(emit) X(done) X(sips) X(duration_ns) X(l3_bytes) X(l3) X(state) \
+    X(kinds) X(gate) X(sinks_gate) X(charge) X(serials) X(_local) X(device_id) X(context_id) X(racing) X(emit) X(done) X(sips) X(duration_ns) X(l3_bytes) X(l3) X(state) \
     X(_run) X(_settle) X(_share) X(_end) X(_units) X(_after_end) X(_ready) X(_record) X(_slow) X(__dict__) X(_takers) X(launch) X(kernel) X(clusters)
 
 #define DECLARE_NAME(name) static PyObject *name_##name;

@@ -4,7 +4,7 @@
 #include "usage.h"
 
 enum {
-    ROW_API = 16, ROW_KERNEL = 17, KIND_KERNEL = 1 << 0, KIND_API = 1 << 3, SAMPLED = 256, MOST_KERNELS = 1024,
+    ROW_API = 16, ROW_KERNEL = 17, ROW_LATE = 128 /* it began while recording was on */, KIND_KERNEL = 1 << 0, KIND_API = 1 << 3, SAMPLED = 256, MOST_KERNELS = 1024,
     KERNEL_BYTES = 79, API_BYTES = 17 /* of their bodies; places of fields: rows.py */
 };
 
@@ -21,7 +21,7 @@ typedef struct {
 } rows;
 
 static PyTypeObject rows_type;
-static PyObject *recorder_gate; /* the recorder's is_recording, which the capsule has, too */
+static PyObject *recorder_gate; /* whether recording is on, which the capsule tells, too */
 static PyObject *known_takers, *kernel_sink, *api_sink; /* who alone takes these kinds as of `known_takers`; NULL: not one */
 
 /* The sink that alone takes a kind; a new reference, NULL without an exception. */
@@ -105,7 +105,7 @@ static int kernel_row(PyObject *operation, const kernel_tag *tag) {
         PUT(body, 64, uint32_t, tag->node_id);
         PUT(body, 72, uint32_t, tag->grid_id);
         PUT(body, 76, uint16_t, NUMBER(operation, Operation, clusters));
-        recorder->row(ROW_KERNEL, NUMBER(operation, Operation, start_ns) - r->shift_ns, NUMBER(operation, Operation, end_ns) - r->shift_ns,
+        recorder->row(ROW_KERNEL | ROW_LATE, NUMBER(operation, Operation, start_ns) - r->shift_ns, NUMBER(operation, Operation, end_ns) - r->shift_ns,
                       (uint32_t)number(PyTuple_GET_ITEM(about, 1)), (uint32_t)tag->correlation_id, body, sizeof body);
     }
     sample_end(r, sampled_ns);
@@ -208,7 +208,7 @@ static bool api_row(int64_t begin_ns, int64_t end_ns, int64_t correlation_id, in
     return true;
 }
 
-PyDoc_STRVAR(rows_doc, "Rows(make, is_recording, shift_ns, launch name id, its cbid, its domain): see quick_launches.py.");
+PyDoc_STRVAR(rows_doc, "Rows(make, whether recording is on, shift_ns, launch name id, its cbid, its domain): see quick_launches.py.");
 static PyObject *rows_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
     (void)keywords;
     PyObject *make, *gate;

@@ -35,7 +35,7 @@ PyMODINIT_FUNC PyInit__crec(void) {
 
 /* The Python side repeats this number (topstx/_backend.py). Raise both when a name, an argument, a result or a layout changes
  * on which the two rely: an extension built from other sources is then not used. */
-#define INTERFACE 5
+#define INTERFACE 6
 
 /* ---- the module's functions --------------------------------------------------------------------------------------------- */
 

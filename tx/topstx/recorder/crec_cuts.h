@@ -542,14 +542,14 @@ static PyTypeObject base_type = {
 
 /* ---- for other extensions ----------------------------------------------------------------------------------------------- */
 
-static int not_off(void) { return topstxi_recording() != TOPSTX_RECORDING_OFF; }
+static int is_on(void) { return topstxi_recording() == TOPSTX_RECORDING_ON; }
 static int64_t capsule_now_ns(void *base) { return time_now((base_object *)base); }
 static int capsule_begin_cut(void *base) { return begin_cut((base_object *)base); }
 static int capsule_end_cut(void *base) { return end_cut((base_object *)base); }
 
 static const topstx_capsule row_functions = {
     TOPSTX_CAPSULE_VERSION, sizeof row_functions, topstxi_row_wanted, row_name, write_row, own_serial,
-    not_off, &base_type, capsule_now_ns, capsule_begin_cut, capsule_end_cut,
+    is_on, &base_type, capsule_now_ns, capsule_begin_cut, capsule_end_cut,
 };
 
 static int add_capsule(PyObject *module) {

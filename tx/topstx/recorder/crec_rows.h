@@ -26,8 +26,8 @@ static PyObject *row(PyObject *self, PyObject *const *args, Py_ssize_t count) {
         PyErr_Format(PyExc_TypeError, "row() takes 5 or 6 arguments (%zd given)", count);
         return NULL;
     }
-    if (topstxi_recording() != TOPSTX_RECORDING_ON) Py_RETURN_FALSE;
     kind = PyLong_AsUnsignedLong(args[0]);
+    if (topstxi_recording() != TOPSTX_RECORDING_ON && !(kind & TOPSTX_ROW_LATE) && !PyErr_Occurred()) Py_RETURN_FALSE;
     begin = PyLong_AsLongLong(args[1]);
     end = PyLong_AsLongLong(args[2]);
     if (count == 6) correlation = PyLong_AsUnsignedLongMask(args[5]);
@@ -44,7 +44,7 @@ static PyObject *row(PyObject *self, PyObject *const *args, Py_ssize_t count) {
         PyErr_Format(PyExc_ValueError, "row(): a body has %u bytes at most", TOPSTXI_ROW_BODY_MAX);
         return NULL;
     }
-    return PyBool_FromLong(write_row((uint32_t)(kind > 64 ? 64 : kind), begin, end, name, (uint32_t)correlation, PyBytes_AS_STRING(args[4]),
+    return PyBool_FromLong(write_row((uint32_t)(kind > 255 ? 64 : kind), begin, end, name, (uint32_t)correlation, PyBytes_AS_STRING(args[4]),
                                      (uint32_t)PyBytes_GET_SIZE(args[4])));
 }
 
@@ -52,7 +52,7 @@ static PyObject *row_wanted(PyObject *self, PyObject *kind) {
     unsigned long number = PyLong_AsUnsignedLong(kind);
     (void)self;
     if (number == (unsigned long)-1 && PyErr_Occurred()) return NULL;
-    return PyBool_FromLong(topstxi_row_wanted(number > 64 ? 64 : (uint32_t)number));
+    return PyBool_FromLong(topstxi_row_wanted(number > 255 ? 64 : (uint32_t)number));
 }
 
 static PyObject *intern(PyObject *self, PyObject *text) {

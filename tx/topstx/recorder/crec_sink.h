@@ -75,7 +75,7 @@ static int sink_pack(sink_packing *p, PyObject *record, PyObject *extra) {
     PyObject *name;
     uint32_t id;
     long long begin, end;
-    if (topstxi_recording() != TOPSTX_RECORDING_ON) return 0;
+    if (topstxi_recording() != TOPSTX_RECORDING_ON && !(p->row & TOPSTX_ROW_LATE)) return 0;
     if (TOPSTXI_UNLIKELY(!PyTuple_Check(record) || PyTuple_GET_SIZE(record) <= p->longest)) {
         PyErr_SetString(PyExc_TypeError, "RowSink: no tuple, or too short a one");
         return -1;

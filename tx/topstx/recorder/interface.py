@@ -224,14 +224,15 @@ class Backend(Protocol):
         """Record a row of another table (topstx.recorder.rows); whether it is in the ring.
 
         Times are session ns (ticks from KIND_TICKS_FIRST on); `name` is a text, or an id that `intern` gave.
-        Nothing is recorded while recording is off or armed, or when control.rows_off has the kind. The record
+        Nothing is recorded while recording is off or armed, or when control.rows_off has the kind; with
+        ROW_LATE added to the kind only the latter: of something that began while recording was on. The record
         also says, as `attr`, the name of the innermost open range of the calling thread and task. TypeError
         or ValueError for arguments that no row can have.
         """
         ...
 
     def row_wanted(self, kind: int, /) -> bool:
-        """Whether `row` would record a row of this kind now."""
+        """Whether `row` would record a row of this kind (also with ROW_LATE) now."""
         ...
 
     def intern(self, text: object, /) -> int:

@@ -22,6 +22,7 @@ KIND_NONE, KIND_RANGE, KIND_MARK, KIND_COUNTER, KIND_THREAD, KIND_THREAD_END, KI
     range(8)
 )
 KIND_TABLE_FIRST, KIND_TICKS_FIRST = 16, 48
+ROW_LATE = 128
 FLAG_ERROR, FLAG_UNFINISHED, FLAG_MORE, FLAG_START_END = 1, 2, 4, 8
 FLAG_TRUNCATED, FLAG_CAPTURE, FLAG_PUSHED, FLAG_HIDDEN = 16, 32, 64, 128
 MORE_INT, MORE_FLOAT, MORE_STR, MORE_BYTES, MORE_JSON, MORE_END_TID, MORE_ERROR, MORE_BODY = range(1, 9)
@@ -35,12 +36,12 @@ METRICS_ROOFLINE, METRICS_MEMORY, METRICS_STALLS, METRICS_LINES = 1, 2, 4, 8
 ENTRY_NAME, ENTRY_DOMAIN, ENTRY_CATEGORY, ENTRY_ATTR, ENTRY_THREAD, ENTRY_COUNTER, ENTRY_PROCESS = range(1, 8)
 
 CONTROL_MAGIC = b"TOPSCTL1"
-CONTROL_FORMAT = "<8s5IIQQQ4I512s256s1024s1024sI4xQII512s512s"
+CONTROL_FORMAT = "<8s5IIQQQ4I512s256s1024s1024sIIQII512s512s"
 CONTROL_FIELDS = [
     "magic", "layout_version", "policy", "recording", "clock", "ring_initial_bytes", "ring_max_records",
     "process_max_bytes", "heartbeat_ns", "collector_pid", "capture_end", "capture_repeats",
     "capture_count", "shutdown_request", "capture_name", "capture_domain", "domain_include",
-    "domain_exclude", "lost_processes", "rows_off", "backtrace", "metrics", "kernel_include",
+    "domain_exclude", "lost_processes", "capture_skip", "rows_off", "backtrace", "metrics", "kernel_include",
     "kernel_exclude",
 ]  # fmt: skip
 CONTROL_BYTES = PAGE
@@ -143,6 +144,7 @@ def control_bytes(
     collector_pid: int = 0,
     capture_end: int = CAPTURE_END_NONE,
     capture_repeats: int = 0,
+    capture_skip: int = 0,
     capture_name: str = "",
     capture_domain: str = "",
     domain_include: tuple[str, ...] = (),
@@ -179,6 +181,7 @@ def control_bytes(
         listed(domain_include),
         listed(domain_exclude),
         0,
+        capture_skip,
         rows_off,
         backtrace,
         metrics,

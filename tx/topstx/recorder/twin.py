@@ -308,7 +308,7 @@ def row(  # noqa: PLR0917 - as in C
 ) -> bool:
     """Record a row of another table; whether it was."""
     process = current.process
-    if process is None or process.recording[0] != _ON:
+    if process is None or (process.recording[0] != _ON and not kind & layout.ROW_LATE):
         return False
     if len(body) > _BODY_MAX:
         raise ValueError(f"row(): a body has {_BODY_MAX} bytes at most")
@@ -319,13 +319,17 @@ def row(  # noqa: PLR0917 - as in C
     except AttributeError:
         writer = process.new_writer()
     number = name if type(name) is int else name_of(process, name)
-    return writer.row(kind, begin_ns, end_ns, number | (correlation_id & 0xFFFFFFFF) << 32, body)
+    return writer.row(
+        kind & ~layout.ROW_LATE, begin_ns, end_ns, number | (correlation_id & 0xFFFFFFFF) << 32, body
+    )
 
 
 def row_wanted(kind: int, /) -> bool:
     """Whether rows of this kind are recorded now."""
     process = current.process
-    return process is not None and process.recording[0] == _ON and process.wants_row(kind)
+    if process is None or (process.recording[0] != _ON and not kind & layout.ROW_LATE):
+        return False
+    return process.wants_row(kind)
 
 
 def intern(text: object, /) -> int:

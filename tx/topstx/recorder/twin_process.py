@@ -145,6 +145,7 @@ class Process:
 
     def wants_row(self, kind: int) -> bool:
         """Whether rows of this kind of table are to be recorded, while recording is on."""
+        kind &= ~layout.ROW_LATE
         off: int = self._control.words[_CONTROL["rows_off"] // 8]
         return layout.KIND_TABLE_FIRST <= kind < 64 and not off >> kind & 1
 
@@ -153,6 +154,9 @@ class Process:
         if self.recording[0] != layout.RECORDING_ARMED or not self._capture_name:
             return False
         if twin_values.text(message) != self._capture_name or domain != self._capture_domain:
+            return False
+        if self._ints[_CONTROL["capture_skip"] // 4]:
+            self._ints[_CONTROL["capture_skip"] // 4] -= 1
             return False
         self.recording[0] = layout.RECORDING_ON
         return True

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define TOPSTX_CAPSULE "topstx.recorder._crec.rows"
-#define TOPSTX_CAPSULE_VERSION 2u
+#define TOPSTX_CAPSULE_VERSION 3u
 
 typedef struct topstx_capsule {
     uint32_t version; /* TOPSTX_CAPSULE_VERSION of who made it */
@@ -25,7 +25,7 @@ typedef struct topstx_capsule {
     int (*row)(uint32_t kind, int64_t begin_ns, int64_t end_ns, uint32_t name, uint32_t correlation, const void *body, uint32_t bytes);
     /* Serial of this process in the session; 0: no session. */
     uint64_t (*process_serial)(void);
-    /* Since version 2. 1 while the session's recording is on or armed. */
+    /* Since version 2. 1 while the session's recording is on (in version 2 also while it is armed). */
     int (*recording)(void);
     /* SharedTimeBase: its type, and its methods of the same names without a call of Python. -1 with an exception. */
     const void *base_type;

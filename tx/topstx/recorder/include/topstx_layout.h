@@ -56,13 +56,14 @@ typedef struct topstx_control {     /* 4096 bytes, mapped shared by every proces
     char domain_include[1024];      /* NUL-separated names, ended by an empty one; empty: all */
     char domain_exclude[1024];
     uint32_t lost_processes;        /* processes that could not make their files (rights, disk, limits): nobody knows what they would have recorded; atomic */
-    uint32_t pad0;
+    uint32_t capture_skip;          /* so many ranges equal to capture_name@capture_domain pass by, armed, before one is captured; atomic, counted down */
     uint64_t rows_off;              /* bit k: rows of kind k (16 and up) are not wanted; of RANGE, MARK, COUNTER: the collector leaves them out */
     uint32_t backtrace;             /* frames of a call's stack that the runtime records, 0: none */
     uint32_t metrics;               /* TOPSTX_METRICS_*, bits: counters of launches that the runtime records */
     char kernel_include[512];       /* UTF-8, NUL-terminated regular expression: only kernels whose name it finds; empty: all */
     char kernel_exclude[512];       /* the same: not these */
 } topstx_control;
+enum { TOPSTX_ROW_LATE = 128 };     /* with a kind for topstx_row: of something that began while recording was on, so it is written though it is off by now */
 enum { TOPSTX_METRICS_ROOFLINE = 1, TOPSTX_METRICS_MEMORY = 2, TOPSTX_METRICS_STALLS = 4, TOPSTX_METRICS_LINES = 8 };
 
 /* ---- rings -------------------------------------------------------------------------------------------------------- */

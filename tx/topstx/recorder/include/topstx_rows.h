@@ -5,10 +5,11 @@
 
 #define TOPSTXI_ROW_BODY_MAX (TOPSTX_PAYLOAD_MAX - 3u)
 
-/* Is a row of this kind wanted at this moment? */
+/* Is a row of this kind wanted at this moment? With TOPSTX_ROW_LATE: is it, where it was when what it tells of began? */
 static inline int topstxi_row_wanted(uint32_t kind) {
-    return topstxi_recording() == TOPSTX_RECORDING_ON && kind >= TOPSTX_KIND_TABLE_FIRST && kind < 64 &&
-           !(topstxi_state.control->rows_off >> kind & 1);
+    const uint32_t number = kind & ~(uint32_t)TOPSTX_ROW_LATE;
+    if (topstxi_recording() != TOPSTX_RECORDING_ON && !(kind & TOPSTX_ROW_LATE && topstxi_state.control)) return 0;
+    return number >= TOPSTX_KIND_TABLE_FIRST && number < 64 && !(topstxi_state.control->rows_off >> number & 1);
 }
 
 /* Write a row, of which topstxi_row_wanted said yes, into the calling thread's ring. 0: it is lost, which is counted, or the body too long. */
@@ -30,7 +31,7 @@ static inline int topstxi_row(topstxi_ring *r, uint32_t kind, uint64_t begin, ui
     record->task = correlation;
     record->attr = r->top && r->open[r->top - 1].begin_tick ? r->open[r->top - 1].name : 0;
     record->depth = (uint16_t)r->depth;
-    record->kind = (uint8_t)kind;
+    record->kind = (uint8_t)(kind & ~(uint32_t)TOPSTX_ROW_LATE);
     record->flags = TOPSTX_FLAG_MORE;
     do {
         topstx_more *more = (topstx_more *)&r->records[++at & r->mask];

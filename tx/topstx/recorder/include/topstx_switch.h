@@ -6,12 +6,21 @@
 
 #define TOPSTXI_COLLECTOR_GONE_NS 10000000000u /* without a heartbeat for so long nobody will take records again */
 
+/* Is this range one of those that pass by before the first that is captured? Counts it. */
+TOPSTXI_SLOW int topstxi_skipped(topstx_control *c) {
+    uint32_t left = __atomic_load_n(&c->capture_skip, __ATOMIC_ACQUIRE);
+    while (left)
+        if (__atomic_compare_exchange_n(&c->capture_skip, &left, left - 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) return 1;
+    return 0;
+}
+
 /* Recording is armed: does a range of this name and domain switch it on? Then *flags gets FLAG_CAPTURE. Returns whether to record it. */
 TOPSTXI_SLOW int topstxi_capture(const char *name, size_t name_bytes, const char *domain, size_t domain_bytes, uint32_t *flags) {
     topstx_control *c = topstxi_state.control;
     uint32_t armed = TOPSTX_RECORDING_ARMED;
     if (!c || strlen(c->capture_name) != name_bytes || memcmp(c->capture_name, name, name_bytes)) return 0;
     if (strlen(c->capture_domain) != domain_bytes || memcmp(c->capture_domain, domain, domain_bytes)) return 0;
+    if (__atomic_load_n(&c->recording, __ATOMIC_ACQUIRE) == TOPSTX_RECORDING_ARMED && topstxi_skipped(c)) return 0;
     if (__atomic_compare_exchange_n(&c->recording, &armed, TOPSTX_RECORDING_ON, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
         *flags |= TOPSTX_FLAG_CAPTURE;
     return armed != TOPSTX_RECORDING_OFF;
