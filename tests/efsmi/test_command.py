@@ -325,7 +325,8 @@ def test_a_damaged_state_is_told(busy: Devices, capsys: pytest.CaptureFixture[st
 def test_it_needs_no_linux(repo_root: Path) -> None:
     """Every module of the command is importable where fcntl, and the flags of Linux's mmap, are missing."""
     program = (
-        "import sys, builtins\n"
+        "import sys\n"
+        "import http.server, tempfile  # the standard library's own may look for Windows at import\n"
         "sys.platform = 'win32'\n"
         "sys.modules['fcntl'] = None\n"
         "import types\n"
