@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
@@ -20,6 +21,7 @@ from tests.runtime.programs import add, picky, scale, spin
 from tops_kit.errors import UserError
 from tops_kit.runtime import activity as acts
 from tops_kit.runtime import launcher as launcher_module
+from tops_kit.runtime import quick_launches
 from tops_kit.runtime.hooks import HOOKS
 from tops_kit.runtime.process import RUNTIME
 from tops_kit.runtime.quick_launches import Caller, extension_module
@@ -78,7 +80,8 @@ def long_way(on: bool) -> Iterator[None]:
     """Launches go the way of Python."""
     patch = pytest.MonkeyPatch()
     if on:
-        patch.setattr(launcher_module, "described", lambda *_: None)
+        for module in (launcher_module, quick_launches):
+            patch.setattr(module, "described", lambda *_: None)
     try:
         yield
     finally:
@@ -171,9 +174,20 @@ class Program:
         tops.host_work(ns)
 
     def _graph(self, stream: int, kernel: tuple[Any, ...]) -> None:
+        other = self.streams[STREAMS - stream]
         self.streams[stream].begin_capture()
+        for _ in range(3):
+            self._launch(stream, kernel)
+        forked = self.streams[stream].record()
+        other.wait_event(forked)
+        for _ in range(2):
+            self._launch(STREAMS - stream, kernel)
         self._launch(stream, kernel)
-        self.streams[stream].end_capture().instantiate().launch(self.streams[stream])
+        self.streams[stream].wait_event(other.record())
+        self._launch(stream, kernel)
+        graph = self.streams[stream].end_capture().instantiate()
+        for _ in range(2):
+            graph.launch(self.streams[stream])
 
     def _fault(self, stream: int) -> None:
         with self.streams[stream]:
@@ -335,3 +349,42 @@ def test_the_twin_is_a_caller() -> None:
     says = Says()
     assert says(1, two=2) == ((1,), {"two": 2})
     assert says._learn((), ()) is False
+
+
+@needs_quick
+def test_the_usual_graph_runs_no_python_of_ours(model_clock: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = tops.zeros(64, "f32"), tops.zeros(64, "f32")
+    stream = tops.Stream()
+    with stream:
+        stream.begin_capture()
+        for _ in range(5):
+            scale[1, 1](x, y, 2.0)
+        graph = stream.end_capture().instantiate()
+    tops.synchronize()  # with zeros() on the default stream
+    monkeypatch.setattr("tops_kit.runtime.graph.nodes.submit_kernel", None)
+    for _ in range(3):
+        graph.launch(stream)
+    stream.synchronize()
+    assert RUNTIME.current().simulation.clusters.operations == 15
+    graph.set_arguments(0, y, x, 0.0)
+    graph.launch(stream)
+    before = [sys.getrefcount(value) for value in (x, y, stream, RUNTIME.current())]
+    for _ in range(100):
+        graph.launch(stream)
+    stream.synchronize()
+    assert [sys.getrefcount(value) for value in (x, y, stream, RUNTIME.current())] == before
+
+
+def test_a_graph_waits_for_room_in_its_stream(model_clock: None) -> None:
+    x = tops.zeros(64, "f32")
+    stream = tops.Stream()
+    with stream:
+        stream.begin_capture()
+        for _ in range(50):
+            spin[1, 1](x, 6000)
+        graph = stream.end_capture().instantiate()
+    for _ in range(40):
+        graph.launch(stream)
+        assert stream.queue.depth < 1024 + 50
+    stream.synchronize()
+    assert stream.queue.depth == 0

@@ -2,7 +2,7 @@
 
    Launcher (launcher.py) is made from `Caller`: called with arguments of the types of an earlier launch, on a stream where nothing is
    unusual, it runs the kernel and queues it here. Everything else goes to Launcher._slow, which does the same in Python. */
-#include "quick/caller.h"
+#include "quick/nodes.h"
 
 enum { INTERFACE = 3 }; /* as in quick_launches.py */
 
@@ -23,6 +23,8 @@ static PyObject *get_numbers(PyObject *module, PyObject *ignored) {
 
 static PyMethodDef methods[] = {
     {"numbers", get_numbers, METH_NOARGS, "numbers(): what has to be the same in Python; see quick_launches.py."},
+    {"node", make_node, METH_VARARGS, make_node_doc},
+    {"launch_nodes", launch_nodes, METH_VARARGS, launch_nodes_doc},
     {"setup", setup, METH_VARARGS, setup_doc},
     {NULL, NULL, 0, NULL},
 };
@@ -34,7 +36,7 @@ static int execute(PyObject *module) {
         return -1;
     }
     if (PyType_Ready(&caller_type) < 0 || PyModule_AddObjectRef(module, "Caller", (PyObject *)&caller_type) < 0) return -1;
-    if (PyType_Ready(&tag_type) < 0 || PyType_Ready(&rows_type) < 0 || PyModule_AddObjectRef(module, "Rows", (PyObject *)&rows_type) < 0) return -1;
+    if (PyType_Ready(&node_type) < 0 || PyType_Ready(&tag_type) < 0 || PyType_Ready(&rows_type) < 0 || PyModule_AddObjectRef(module, "Rows", (PyObject *)&rows_type) < 0) return -1;
     return PyModule_AddIntConstant(module, "INTERFACE", INTERFACE);
 }
 

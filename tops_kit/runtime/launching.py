@@ -154,15 +154,19 @@ def _give(timeline: Timeline, operation: Operation) -> None:
         QUEUE_SUBMIT.run(timeline.submit, (operation,), {})
 
 
-def finish(plan: Plan, values: Sequence[Any], stream: Stream, told: bool, given: Any) -> Launch:
+def finish(
+    plan: Plan, values: Sequence[Any], stream: Stream, told: tuple[int, int] | None, given: Any
+) -> Launch:
     """What _quick.c leaves to us, with the timeline's lock: a kernel that printed, or went wrong.
 
+    `told`: the graph and the node that it belongs to (0: none); None where nobody wants to hear of it.
     `given`: what the engine gave, or the exception that it raised.
     """
     context = stream.context
     tag: Any = plan
-    if told:
-        tag = KernelTag(context, stream.id, plan, None, grid_id=next(context.grid_ids), call=Call())
+    if told is not None:
+        call = Call(*told)
+        tag = KernelTag(context, stream.id, plan, None, grid_id=next(context.grid_ids), call=call)
     launch = Launch(plan, values)
     launch._context = context
     try:

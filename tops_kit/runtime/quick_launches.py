@@ -125,3 +125,30 @@ def described(plan: Plan, args: Sequence[Any], constexprs: Sequence[int]) -> tup
         plan.part, plan, plan.launch, plan.clusters, plan.sips, plan.holds, watched, plan.arrays, scalars,
         tuple(constexprs),
     )  # fmt: skip
+
+
+def node_of(plan: Plan, values: Sequence[Any], lane: int, number: int) -> Any:
+    """What `launch_nodes` launches a kernel node of a graph by; None: it goes the long way."""
+    module, _ = extension_module()
+    about = None if module is None else described(plan, values, ())
+    return None if module is None or about is None else module.node(about, tuple(values), lane, number)
+
+
+def launch_nodes(
+    nodes: list[Any],
+    first: int,
+    done: list[Any],
+    streams: tuple[Stream, ...],
+    *,
+    listening: bool,
+    graph_id: int,
+) -> int:
+    """Launches nodes that `node_of` made, from the first on; the place of the next one that Python launches.
+
+    Operations are put into `done` by the nodes' numbers. Under the timeline's lock, in a cut.
+    """
+    module, _ = extension_module()
+    if module is None:
+        return first
+    at: int = module.launch_nodes(nodes, first, done, streams, listening, graph_id)
+    return at

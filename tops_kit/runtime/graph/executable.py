@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tops_kit.gcu.simulation import Operation
+from tops_kit.gcu.simulation import Operation, make_room
 from tops_kit.runtime import activity as acts
 from tops_kit.runtime.array import Array
 from tops_kit.runtime.codes import Code
@@ -12,7 +12,9 @@ from tops_kit.runtime.errors import fail
 from tops_kit.runtime.graph.graph import Graph
 from tops_kit.runtime.graph.nodes import KernelNode, Node
 from tops_kit.runtime.hooks import HOOKS, api
+from tops_kit.runtime.launching import MOST_QUEUED
 from tops_kit.runtime.process import RUNTIME
+from tops_kit.runtime.quick_launches import launch_nodes, node_of
 from tops_kit.runtime.records import Call, GraphTag
 from tops_kit.runtime.stream import Stream, stream_of
 
@@ -27,6 +29,7 @@ class GraphExec:
         self.constants: dict[str, Array] = dict(graph.constants)
         self.destroyed = False
         self._nodes: list[Node] = list(graph.nodes)
+        self._quick: list[Any] | None = None  # what launches nodes in C, in order; None: not looked at yet
         self._after = list(graph.after)
         self._order = graph.order()
         self._lane_of, lanes = _lanes(self._order, self._after)
@@ -63,6 +66,8 @@ class GraphExec:
                 context, stream.id, graph_id=self.graph_id, exec_id=self.id, nodes=len(self._nodes),
                 call=Call(),
             )  # fmt: skip
+        if stream.queue.depth >= MOST_QUEUED:
+            make_room(context.timeline, context.clock, stream.queue, MOST_QUEUED)
         # one call for the host: what giving the nodes to the device takes here, it does not take there
         with context.timeline.lock, context.clock.cut():
             self._submit(stream, tag, listening)
@@ -71,23 +76,57 @@ class GraphExec:
 
     def _submit(self, stream: Stream, tag: GraphTag | None, listening: bool) -> None:
         context = self.context
-        streams = [stream, *self._streams]
+        streams = (stream, *self._streams)
         begin: Operation | None = None
         if tag is not None or len(streams) > 1:
             # a marker may be done as soon as it is submitted: it has its tag before
             begin_tag = _Begin(tag) if tag is not None else None
             begin = context.enqueue(stream, "marker", "none", 0, None, tag=begin_tag)
-        done: dict[int, Operation] = {}
-        for number in self._order:
+        done: list[Any] = [None] * len(self._order)
+        at, ready = 0, self._quick_nodes()
+        while at < len(done):
+            if ready:
+                at = launch_nodes(ready, at, done, streams, listening=listening, graph_id=self.graph_id)
+                if at == len(done):
+                    break
+            number = self._order[at]
             lane = self._lane_of[number]
             waits = tuple(done[k] for k in self._after[number] if self._lane_of[k] != lane)
             if lane and not self._after[number] and begin is not None:
                 waits = (begin,)
             call = Call(self.graph_id, number + 1) if listening else None
             done[number] = self._nodes[number].submit(streams[lane], waits, call)
+            at += 1
         ends = tuple(s.queue.last for s in self._streams if s.queue.last is not None)
         if tag is not None or ends:
             context.enqueue(stream, "marker", "none", 0, None, after=ends, tag=tag)
+
+    def _quick_nodes(self) -> list[Any]:
+        """Of each node in order what launches it in C, None where nothing can; empty: all go the long way."""
+        if RUNTIME.saver is not None:
+            return []
+        if self._quick is None:
+            self._quick = [
+                self._quick_node(number) if self._alone(number) else None for number in self._order
+            ]
+            if not any(self._quick):
+                self._quick = []
+        return self._quick
+
+    def _alone(self, number: int) -> bool:
+        """Whether a node waits for nothing but the one before it on its stream."""
+        lane = self._lane_of[number]
+        return all(self._lane_of[k] == lane for k in self._after[number]) and not (
+            lane and not self._after[number]
+        )
+
+    def _quick_node(self, number: int) -> Any:
+        node = self._nodes[number]
+        return (
+            node_of(node.plan, node.values, self._lane_of[number], number)
+            if isinstance(node, KernelNode)
+            else None
+        )
 
     def _capture(self, stream: Stream) -> None:
         """Launched on a stream that is captured: its nodes become that graph's."""
@@ -122,6 +161,7 @@ class GraphExec:
                     f"node {number} is {new.label!r} now, and was {old.label!r}: instantiate the graph",
                 )
         self._nodes = list(graph.nodes)
+        self._quick = None
         self.constants |= graph.constants
 
     @api("topsGraphExecKernelNodeSetParams")
@@ -133,6 +173,7 @@ class GraphExec:
             fail(Code.topsErrorInvalidValue, f"node {node} of executable graph {self.id} is no kernel")
         plan, values, _ = old.plan.launcher.plan_for(args, keywords, self.context.default_stream)
         self._nodes[node] = KernelNode(plan, values)
+        self._quick = None
 
     @api("topsExecutableGetRefitFlag")
     def refit_flag(self, key: str) -> bool:

@@ -93,8 +93,8 @@ static PyObject *find_stream(const caller *self, int64_t *thread_device) {
 static bool is_usual(PyObject *stream, PyObject *context) {
     if (!IS_NONE(stream, Stream, capture) || GET(stream, Stream, destroyed) != Py_False) return false;
     if (GET(context, Context, trouble) != Py_False || !IS_NONE(context, Context, failing) || !is_empty(GET(context, Context, dead))) return false;
-    PyObject *const queue = GET(stream, Stream, queue), *const last = GET(queue, StreamQueue, last);
-    if ((last != Py_None && GET(last, Operation, held) != Py_False) || NUMBER(queue, StreamQueue, depth) >= MOST_QUEUED) return false;
+    PyObject *const last = GET(GET(stream, Stream, queue), StreamQueue, last);
+    if (last != Py_None && GET(last, Operation, held) != Py_False) return false;
     if (GET(stream, Stream, non_blocking) == Py_True) return true;
     if (NUMBER(stream, Stream, id) == 0) return is_empty(GET(context, Context, blocking));
     return IS_NONE(GET(GET(context, Context, default_stream), Stream, queue), StreamQueue, last);
@@ -199,8 +199,13 @@ static bool call_end(call *c, PyObject *status, PyObject *base) {
     return good;
 }
 
+/* The node of a graph that a kernel is launched as; graph 0: none. */
+typedef struct {
+    int64_t graph_id, node_id;
+} graph_place;
+
 /* What is told of the kernel when it has ended: the plan where nobody listens. */
-static PyObject *make_tag(const known *k, PyObject *stream, PyObject *context, const call *c, PyObject *outcome) {
+static PyObject *make_tag(const known *k, PyObject *stream, PyObject *context, const call *c, PyObject *outcome, const graph_place *place) {
     if (!c->recorded) return Py_NewRef(k->plan);
     PyObject *const grid_id = PyIter_Next(GET(context, Context, grid_ids));
     kernel_tag *const tag = grid_id ? PyObject_New(kernel_tag, &tag_type) : NULL;
@@ -214,7 +219,8 @@ static PyObject *make_tag(const known *k, PyObject *stream, PyObject *context, c
         tag->thread_id = NUMBER(c->thread, ThreadState, thread_id);
         tag->stream_id = NUMBER(stream, Stream, id);
         tag->grid_id = number(grid_id);
-        tag->graph_id = tag->node_id = 0;
+        tag->graph_id = place->graph_id;
+        tag->node_id = place->node_id;
     }
     Py_XDECREF(grid_id);
     return (PyObject *)tag;
@@ -290,14 +296,18 @@ static bool is_plain(PyObject *raw) {
     return PyTuple_GET_ITEM(raw, 0) == Py_None && (prints == Py_None || is_empty(prints)) && number(PyTuple_GET_ITEM(raw, 2)) == 0;
 }
 
-static PyObject *run_engine(const known *k, PyObject *args, const uint8_t *scalars, PyObject *base) {
+static PyObject *call_engine(const known *k, PyObject *args, const uint8_t *scalars) {
     uint8_t arrays[MOST_ARGUMENTS * ARRAY_BYTES];
     for (int n = 0; n < k->array_count; n++) {
         memcpy(arrays + n * ARRAY_BYTES, PyBytes_AS_STRING(GET(PyTuple_GET_ITEM(args, k->arrays[n]), Array, packed)), ARRAY_BYTES);
     }
+    return engine->run(k->quick, arrays, (Py_ssize_t)k->array_count * ARRAY_BYTES, scalars, (Py_ssize_t)k->scalar_count * 8);
+}
+
+static PyObject *run_engine(const known *k, PyObject *args, const uint8_t *scalars, PyObject *base) {
     const bool free = cuts_freely(base);
     if (!begin_cut(base)) return NULL;
-    PyObject *const raw = engine->run(k->quick, arrays, (Py_ssize_t)k->array_count * ARRAY_BYTES, scalars, (Py_ssize_t)k->scalar_count * 8);
+    PyObject *const raw = call_engine(k, args, scalars);
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
     const bool ended = end_cut(base, free);
@@ -314,43 +324,79 @@ static bool look_for_races(const known *k, PyObject *args, PyObject *stream) {
     return done != NULL;
 }
 
+/* What launching.finish() makes of a kernel that went wrong or printed: its launch. `raw`: NULL with an exception. */
+static PyObject *finish_in_python(const known *k, PyObject *args, PyObject *stream, PyObject *raw, const call *c, const graph_place *place) {
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    if (traceback) PyException_SetTraceback(value, traceback);
+    PyObject *const told = c->recorded ? Py_BuildValue("(LL)", (long long)place->graph_id, (long long)place->node_id) : Py_NewRef(Py_None);
+    PyObject *const given = raw ? raw : value ? value : Py_None;
+    PyObject *const out = told ? PyObject_CallFunctionObjArgs(take_result, k->plan, args, stream, told, given, NULL) : NULL;
+    Py_XDECREF(told);
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
+    return out;
+}
+
+/* The operation of a kernel that ran, submitted; and its outcome. False with an exception. */
+static bool queue_kernel(known *k, PyObject *raw, PyObject *stream, PyObject *context, PyObject *timeline, PyObject *base, const call *c, const graph_place *place,
+                         PyObject **operation, PyObject **outcome) {
+    PyObject *duration, *demand;
+    if (!(*outcome = make_outcome(k->plan, raw)) || !known_time(k, raw, *outcome, &duration, &demand)) return false;
+    PyObject *const tag = make_tag(k, stream, context, c, *outcome, place), *const submit_ns = tag ? session_ns(base) : NULL;
+    if (!submit_ns) {
+        Py_XDECREF(tag);
+        return false;
+    }
+    *operation = make_operation(k, GET(stream, Stream, queue), duration, demand, submit_ns, tag);
+    return *operation && submit(timeline, *operation);
+}
+
 /* Under the timeline's lock. */
 static PyObject *launch_locked(known *k, PyObject *args, PyObject *stream, PyObject *context, PyObject *timeline, PyObject *base, const call *c,
                                const uint8_t *scalars) {
+    const graph_place none = {0};
     if (c->races && !look_for_races(k, args, stream)) return NULL;
     PyObject *const raw = run_engine(k, args, scalars, base);
-    PyObject *out = NULL, *outcome = NULL, *operation = NULL, *duration, *demand;
+    PyObject *out = NULL, *outcome = NULL, *operation = NULL;
     if (!raw || !is_plain(raw)) {
-        PyObject *type, *value, *traceback;
-        PyErr_Fetch(&type, &value, &traceback);
-        PyErr_NormalizeException(&type, &value, &traceback);
-        if (traceback) PyException_SetTraceback(value, traceback);
-        PyObject *const told = c->recorded ? Py_True : Py_False;
-        out = PyObject_CallFunctionObjArgs(take_result, k->plan, args, stream, told, raw ? raw : value ? value : Py_None, NULL);
-        Py_XDECREF(type);
-        Py_XDECREF(value);
-        Py_XDECREF(traceback);
-        goto done;
+        out = finish_in_python(k, args, stream, raw, c, &none);
+    } else if (queue_kernel(k, raw, stream, context, timeline, base, c, &none, &operation, &outcome)) {
+        out = make_launch(k->plan, args, context, Py_NewRef(outcome), Py_NewRef(operation));
     }
-    if (!(outcome = make_outcome(k->plan, raw)) || !known_time(k, raw, outcome, &duration, &demand)) goto done;
-    PyObject *const tag = make_tag(k, stream, context, c, outcome), *const submit_ns = tag ? session_ns(base) : NULL;
-    if (!submit_ns) {
-        Py_XDECREF(tag);
-        goto done;
-    }
-    operation = make_operation(k, GET(stream, Stream, queue), duration, demand, submit_ns, tag);
-    if (!operation || !submit(timeline, operation)) goto done;
-    out = make_launch(k->plan, args, context, Py_NewRef(outcome), Py_NewRef(operation));
-done:
     Py_XDECREF(raw);
     Py_XDECREF(outcome);
     Py_XDECREF(operation);
     return out;
 }
 
+/* As launch_locked, within a cut, of a node: 1 and its operation, or -1. */
+static int run_and_queue(known *k, PyObject *args, PyObject *stream, PyObject *context, PyObject *timeline, PyObject *base, const call *c,
+                         const uint8_t *scalars, const graph_place *place, PyObject **operation) {
+    if (c->races && !look_for_races(k, args, stream)) return -1;
+    PyObject *const raw = call_engine(k, args, scalars);
+    PyObject *outcome = NULL;
+    bool good = false;
+    if (!raw || !is_plain(raw)) {
+        PyObject *const launch = finish_in_python(k, args, stream, raw, c, place);
+        good = launch && Py_IS_TYPE(launch, type_Launch);
+        if (good) *operation = Py_NewRef(GET(launch, Launch, _operation));
+        Py_XDECREF(launch);
+    } else {
+        good = queue_kernel(k, raw, stream, context, timeline, base, c, place, operation, &outcome);
+        if (!good) Py_CLEAR(*operation);
+    }
+    Py_XDECREF(raw);
+    Py_XDECREF(outcome);
+    return good ? 1 : -1;
+}
+
 /* Under the timeline's lock, so that nothing changes between the questions and the launch: as try_launch. `*c` is begun where told. */
 static int launch_if_usual(known *k, PyObject *args, PyObject *stream, PyObject *context, PyObject *timeline, call *c, PyObject **out) {
     uint8_t scalars[MOST_ARGUMENTS * 8];
+    if (NUMBER(GET(stream, Stream, queue), StreamQueue, depth) >= MOST_QUEUED) return 0;
     if (!is_usual(stream, context) || !arrays_are_here(k, args, context) || !pack_scalars(k, args, scalars) || known_holds(k) != 1) return 0;
     const int listening = who_listens(context, c);
     if (listening < 0) return 0;
