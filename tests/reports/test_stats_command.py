@@ -11,6 +11,7 @@ import pytest
 from topsprof.cli import main
 from topsprof.reports import registry
 from topsprof.reports.aliases import ALIASES
+from topsprof.reports.output import show
 
 from tops_kit.errors import UserError
 from tops_kit.session import SessionWriter
@@ -211,3 +212,36 @@ def test_a_report_needs_one_way_to_its_rows():
 def test_unknown_errors_have_no_place_here():
     with pytest.raises(UserError):
         registry.find("no_such_report")
+
+
+def test_source_lines_are_limited_for_people_alone(make_session, capsys, tmp_path):
+    lines = range(1, 41)
+    session = make_session(
+        {
+            "kernel": {
+                "start_ns": [0], "duration_ns": [9], "name": ["k"], "process_id": [1], "metric_id": [1],
+            },
+            "kernel_line": {
+                "process_id": [1] * 40, "metric_id": [1] * 40, "kernel": ["k"] * 40, "file": ["f.py"] * 40,
+                "line": list(lines), "counter": ["cost_cycles"] * 40,
+                "value": [float(1000 - n) for n in lines],
+            },
+        }
+    )  # fmt: skip
+    report = [registry.find("kern_line")]
+
+    def shown(**options):
+        show(session, report, **options)
+        return capsys.readouterr().out
+
+    out = shown()
+    assert "f.py:30" in out and "f.py:31" not in out
+    assert (
+        "... 10 more rows: -r kern_line --rows 0 shows all" in out
+        or "10 more rows: --rows 0 shows all" in out
+    )
+    assert "f.py:40" in shown(limit=0) and "more rows" not in shown(limit=0)
+    assert "f.py:7" in shown(limit=7) and "f.py:8" not in shown(limit=7)
+    assert "f.py:40" in shown(formats=["csv"]) and "f.py:40" in shown(formats=["json"])
+    show(session, report, outputs=[str(tmp_path / "all.txt")])
+    assert "f.py:40" in (tmp_path / "all.txt").read_text()

@@ -170,6 +170,71 @@ def test_exactly_the_iterations_asked_for(tmp_path: Path, clock: str, twin: bool
     assert rows(tmp_path, "device")
 
 
+TALK = """
+@tops.kernel
+def talk(x: tops.ptr(tops.f32), n: tops.i32):
+    print("n", n, "thread", tops.thread_id())
+
+x = tops.array(np.zeros(16, np.float32))
+talk[2, 3](x, 7)
+with tops.Stream() as stream:
+    talk[1](x, 8)
+    stream.synchronize()
+    stream.begin_capture()
+    talk[1](x, 9)
+    graph = stream.end_capture().instantiate()
+    graph.launch()
+    graph.launch()
+    stream.synchronize()
+    double[4](x, x, 16)
+    double[4](x, x, 16)
+    double[4](x, x, 16)
+print("other", stream.id)
+"""
+
+
+@pytest.mark.parametrize("twin", [False, True])
+def test_what_kernels_print_and_where_calls_go(tmp_path: Path, twin: bool) -> None:
+    out = run(tmp_path, TALK, **({"TOPSKIT_PURE": "1"} if twin else {}))
+    other = int(out.split()[-1])
+    lines = rows(tmp_path, "print")
+    assert [(p["text"], p["block"], p["thread"]) for p in lines] == [
+        *((f"n 7 thread {k}", k // 3, k) for k in range(6)),
+        ("n 8 thread 0", 0, 0), ("n 9 thread 0", 0, 0), ("n 9 thread 0", 0, 0),
+    ]  # fmt: skip
+    assert {p["name"] for p in lines} == {"talk"} and [p["stream_id"] for p in lines] == [0] * 6 + [other] * 3
+    kernels = {(k["correlation_id"], k["start_ns"] + k["duration_ns"]) for k in rows(tmp_path, "kernel")}
+    assert {(p["correlation_id"], p["start_ns"]) for p in lines} <= kernels
+    calls = rows(tmp_path, "api")
+    streams = {
+        name: {c["stream_id"] for c in calls if c["name"] == name}
+        for name in ("topsLaunchKernel", "topsStreamSynchronize", "topsGraphLaunch", "topsStreamCreate")
+    }  # fmt: skip
+    assert streams["topsLaunchKernel"] == {0, other} and streams["topsStreamSynchronize"] == {other}
+    assert streams["topsGraphLaunch"] == {other} and streams["topsStreamCreate"] <= {None}
+    by_correlation = {c["correlation_id"]: c for c in calls}
+    for kernel in rows(tmp_path, "kernel"):
+        call = by_correlation[kernel["correlation_id"]]
+        assert (call["stream_id"], call["device_id"]) == (kernel["stream_id"], kernel["device_id"])
+
+
+def test_a_captured_launch_costs_less_than_a_launch(tmp_path: Path) -> None:
+    code = """
+    x = tops.array(np.zeros(16, np.float32))
+    with tops.Stream() as stream:
+        double[4](x, x, 16)
+        stream.begin_capture()
+        for _ in range(3):
+            double[4](x, x, 16)
+        stream.end_capture()
+    """
+    run(tmp_path, code, TOPS_CLOCK="model")
+    calls = rows(tmp_path, "api")
+    took = [c["duration_ns"] for c in calls if c["name"] == "topsLaunchKernel"]
+    (begin,) = [c["duration_ns"] for c in calls if c["name"] == "topsStreamBeginCapture"]
+    assert took[1:] == [begin] * 3 and took[0] > begin
+
+
 def test_counters_and_call_stacks(tmp_path: Path) -> None:
     out = run(tmp_path, "print(sum(launch.cycles for launch in work()))", "--metrics", "all", "--backtrace")
     kernels = rows(tmp_path, "kernel")

@@ -39,7 +39,7 @@ with topstx.annotate("outer"), topstx.annotate("inner"):
     assert api(1)
 assert w.write(rows.KIND_API, -7, -2, w.intern("by id"), b"", 2**32 + 9)
 text = ("long " * 1000).encode()
-assert w.write(rows.KIND_PRINT, 4, 4, "kernel", PRINT.body.pack(1, 0) + text)
+assert w.write(rows.KIND_PRINT, 4, 4, "kernel", PRINT.body.pack(1, 0, 2, 3) + text)
 for size in (26, 27, 28, 57, 58, 87, 88): w.write(60, size, size, "size", bytes(range(size)))
 print(topstx.row_writer().backend.process_serial())
 """
@@ -53,7 +53,7 @@ print(topstx.row_writer().backend.process_serial())
     assert (by_id.name, by_id.task, by_id.payload) == ("by id", 9, b"")
     assert by_id.begin == 2**64 - 7
     (printed,) = process.of(rows.KIND_PRINT)
-    assert printed.payload[6:] == b"long " * 1000
+    assert printed.payload[14:] == b"long " * 1000
     assert [r.payload for r in process.of(60)] == [bytes(range(n)) for n in (26, 27, 28, 57, 58, 87, 88)]
 
 
@@ -77,6 +77,19 @@ assert not w.write(5, 1, 2, "n", b"") and not w.write(64, 1, 2, "n", b"")
 def test_off_and_armed_record_nothing(program: Any, recording: int) -> None:
     found = program(WRITE + "assert not api(1) and not w.wanted(16)", recording=recording, capture_name="x")
     assert not found.only.of(rows.KIND_API)
+
+
+@pytest.mark.parametrize("recording", [L.RECORDING_OFF, L.RECORDING_ARMED])
+def test_what_began_while_it_was_on_is_recorded_late(program: Any, recording: int) -> None:
+    late = """
+late = rows.KIND_KERNEL | 128
+assert w.wanted(late) and not w.wanted(rows.KIND_KERNEL) and not w.wanted(rows.KIND_SYNC | 128)
+assert w.write(late, 1, 2, "k", bytes(5)) and not w.write(rows.KIND_SYNC | 128, 1, 2, "s", b"")
+assert not w.wanted(128 + 64) and not w.wanted(128 + 3) and not w.wanted(256 + 17)
+"""
+    found = program(WRITE + late, recording=recording, capture_name="x", rows_off=1 << rows.KIND_SYNC)
+    (kernel,) = found.only.of(rows.KIND_KERNEL)
+    assert (kernel.begin, kernel.end, kernel.payload) == (1, 2, bytes(5))
 
 
 def test_kinds_that_are_not_wanted(program: Any) -> None:

@@ -317,6 +317,8 @@ def _print(b: Bodies) -> dict[str, Any]:
         "device_id": b.number("device_id", none=rows.NONE),
         "stream_id": b.number("stream_id", none=rows.NONE),
         "text": list(b.trailing),
+        "block": b.number("block", none=rows.NONE),
+        "thread": b.number("thread", none=rows.NONE),
     }
 
 

@@ -158,6 +158,7 @@ def result_of(
         None if times is None else TimingResult.of_bytes(times, _sips(times)),
         faults=report,
         ran=_RAN[ran],
+        printed_by=printing.places(prints) if prints else [],
     )
 
 

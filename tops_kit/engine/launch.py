@@ -182,4 +182,5 @@ def _on_oracle(program: Program, arguments: Sequence[Argument], options: Options
         outcome.events if options.events and options.mode == "timed" else None,
         times,
         faults=report,
+        printed_by=printing.places(outcome.prints),
     )

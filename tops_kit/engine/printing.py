@@ -32,6 +32,17 @@ def lines(records: bytes, formats: Sequence[str]) -> list[str]:
     return out
 
 
+def places(records: bytes) -> list[tuple[int, int]]:
+    """Block and thread (of the launch) of each record: who printed the line."""
+    out = []
+    at = 0
+    while at < len(records):
+        size, _, thread, block, *_ = HEADER.unpack_from(records, at)
+        out.append((block, thread))
+        at += size
+    return out
+
+
 class _Tile(str):
     """A tile's text; a format specification goes to each of its elements."""
 

@@ -32,7 +32,8 @@ EVENT_KINDS = (
 class LaunchResult:
     """A launch that went well.
 
-    `output`: printed lines; `dropped_prints`: how many the limit of 1 MB a thread cut off. `counts` (all
+    `output`: printed lines, `printed_by`: (block, thread of the launch) of each; `dropped_prints`: how many
+    the limit of 1 MB a thread cut off. `counts` (all
     modes but fast): how often each instruction ran, all threads together. `times` (timed): when what ran.
     `events` (timed, where asked for): per thread, in order, of type EVENT. `faults` (sanitized): the
     sanitizer's report. `engine`: "c" or "oracle". `ran`: "in order" on one host thread, "in parallel", or
@@ -50,3 +51,4 @@ class LaunchResult:
     times: TimingResult | None = None
     faults: Report = field(default_factory=Report)
     ran: str = "in order"
+    printed_by: list[tuple[int, int]] = field(default_factory=list)

@@ -60,6 +60,7 @@ class ApiActivity(NamedTuple):
     return_value: int = 0
     domain: int = RUNTIME_API
     device_id: int = 0
+    stream_id: int = -1  # that the call is about; -1: none
 
     @property
     def name(self) -> str:
@@ -286,13 +287,16 @@ class StreamRaceActivity(NamedTuple):
 
 
 class PrintActivity(NamedTuple):
-    """A line that a kernel printed."""
+    """A line that a kernel printed, told when that has ended. `block`, `thread` (of the launch): who did."""
 
     text: str
     start_ns: int
     device_id: int
     stream_id: int
     correlation_id: int
+    kernel: str = ""
+    block: int = -1
+    thread: int = -1
 
 
 Activity = (

@@ -91,7 +91,8 @@ class ApiPoint:
     """A vendor API as the runtime calls through it. `idle`: nobody listens, and no cost is charged."""
 
     __slots__ = (
-        "callbacks", "cbid", "cost", "defaults", "domain", "hooks", "idle", "kind", "name", "names", "symbol",
+        "callbacks", "cbid", "cost", "defaults", "domain", "hooks", "idle", "kind", "name", "names",
+        "stream_at", "symbol",
     )  # fmt: skip
 
     def __init__(
@@ -114,6 +115,8 @@ class ApiPoint:
         self.kind = acts.API if domain == RUNTIME_API else acts.DRIVER
         self.cbid = api_id(name, domain)
         self.symbol = symbol
+        # which parameter says the stream: that of this name, or a stream's own self
+        self.stream_at = names.index("stream") if "stream" in names else 0 if names[:1] == ("self",) else -1
         self.idle = True
         self.callbacks: tuple[Subscription, ...] = ()
 
@@ -156,7 +159,8 @@ class ApiPoint:
             end_ns = hooks.now_ns()
             thread.depth = thread.correlation_id = thread.begin_ns = 0
             if hooks.kinds & self.kind:
-                self._record(begin_ns, end_ns, correlation_id, thread.thread_id, status)
+                place = self._place(args, keywords)
+                self._record(begin_ns, end_ns, correlation_id, thread.thread_id, status, *place)
 
     def _rare(
         self, function: Callable[..., R], args: tuple[Any, ...], keywords: dict[str, Any], thread: ThreadState
@@ -211,15 +215,33 @@ class ApiPoint:
         finally:
             end_ns = hooks.now_ns()
             if hooks.kinds & self.kind:
-                self._record(begin_ns, end_ns, correlation_id, thread.thread_id, status)
+                place = self._place(args, keywords)
+                self._record(begin_ns, end_ns, correlation_id, thread.thread_id, status, *place)
             if call is not None:
                 call.end_ns = end_ns
                 call.return_value = status
                 hooks._exit(callbacks, call, data, thread)
 
-    def _record(self, begin_ns: int, end_ns: int, correlation_id: int, thread_id: int, status: int) -> None:
+    def _place(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[int, int]:
+        """Device and stream that a call is about; stream -1: it is about none."""
+        hooks, at = self.hooks, self.stream_at
+        if at < 0:
+            return hooks.place()[0], -1
+        stream = args[at] if at < len(args) else keywords.get("stream")
+        return hooks.stream_place(stream)
+
+    def _record(  # noqa: PLR0917 - _quick.c calls it
+        self,
+        begin_ns: int,
+        end_ns: int,
+        correlation_id: int,
+        thread_id: int,
+        status: int,
+        device_id: int,
+        stream_id: int,
+    ) -> None:
         hooks = self.hooks
         fields = (
-            self.cbid, begin_ns, end_ns, correlation_id, thread_id, status, self.domain, hooks.place()[0],
+            self.cbid, begin_ns, end_ns, correlation_id, thread_id, status, self.domain, device_id, stream_id
         )  # fmt: skip
         hooks.emit(self.kind, _MADE(ApiActivity, fields))

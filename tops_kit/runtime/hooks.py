@@ -111,19 +111,21 @@ class Hooks:
     """Of one process: its API points, who subscribed, who takes activities, and the clock.
 
     The runtime sets `now_ns` (session ns), `charge(cost)` where calls cost time of a model, `place()`, the
-    calling thread's (device, context), and `poll()`, which hands on what the devices have finished by now.
+    calling thread's (device, context), `stream_place(stream)`, the
+    (device, stream) of a call's argument, and `poll()`, which hands on what the devices have finished by now.
     `kinds` is the mask of activities that anyone wants.
     """
 
     # _quick.c reads some of these, and writes none
     __slots__ = (
         "__weakref__", "_fork_seen", "_local", "_points", "_sinks", "_subscriptions", "_takers", "charge",
-        "gate", "kinds", "lock", "now_ns", "place", "poll", "serials", "sinks_gate",
+        "gate", "kinds", "lock", "now_ns", "place", "poll", "serials", "sinks_gate", "stream_place",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.now_ns: Callable[[], int] = time.monotonic_ns
         self.place: Callable[[], tuple[int, int]] = _first_device
+        self.stream_place: Callable[[Any], tuple[int, int]] = _no_stream
         self.charge: Callable[[str], object] | None = None
         self.poll: Callable[[], object] | None = None
         self.kinds = 0
@@ -337,6 +339,10 @@ def _forked(of: weakref.ref[Hooks]) -> None:
 
 def _first_device() -> tuple[int, int]:
     return 0, 1
+
+
+def _no_stream(stream: Any) -> tuple[int, int]:
+    return 0, -1
 
 
 def _any_of(gates: list[Callable[[], bool] | None]) -> Callable[[], bool] | None:

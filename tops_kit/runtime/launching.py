@@ -34,8 +34,11 @@ def _symbol(plan: Plan, *_: Any) -> str:
 
 
 LAUNCH = HOOKS.point("topsLaunchKernel", _PARAMETERS, cost="launch", symbol=_symbol)
+# of a stream that is captured: a node of the graph is added, nothing is launched
+CAPTURED = HOOKS.point("topsLaunchKernel", _PARAMETERS, symbol=_symbol)
 COOPERATIVE = HOOKS.point("topsLaunchCooperativeKernel", _PARAMETERS, cost="launch", symbol=_symbol)
 MODULE = HOOKS.point("topsModuleLaunchKernel", _PARAMETERS, cost="launch", symbol=_symbol)
+CAPTURED_MODULE = HOOKS.point("topsModuleLaunchKernel", _PARAMETERS, symbol=_symbol)
 
 
 def launch_kernel(
@@ -45,6 +48,8 @@ def launch_kernel(
     point = MODULE if of_module else LAUNCH
     if plan.settings.cooperative:
         point = COOPERATIVE
+    if stream is not None and stream.capture is not None:
+        point = CAPTURED_MODULE if of_module else CAPTURED
     run = launch_on_device if on_device else launch_on_host
     if point.idle or (HOOKS.gate is not None and not HOOKS.gate()):
         return run(plan, values, stream)

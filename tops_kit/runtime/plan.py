@@ -248,6 +248,13 @@ class Outcome:
         return self._result
 
     @property
+    def printed(self) -> Sequence[tuple[str, tuple[int, int]]]:
+        """Lines that it printed, and (block, thread) of each."""
+        if self._raw is not None and not self._raw[1]:
+            return ()
+        return list(zip(self.result.output, self.result.printed_by, strict=False))
+
+    @property
     def duration_ns(self) -> int:
         """How long it takes on the part alone; where it was not timed, what any launch takes."""
         raw = self._raw

@@ -90,6 +90,7 @@ class Runtime:
             self.started = True
             self._tell_clock()
             HOOKS.place = self.place
+            HOOKS.stream_place = self.stream_place
             HOOKS.poll = self.poll
             atexit.register(self.finish)
             if not self._fork_seen and hasattr(os, "register_at_fork"):
@@ -169,6 +170,18 @@ class Runtime:
         """The calling thread's device and context, for hooks."""
         number = self.local.device
         return number, self.contexts[number].context_id if number < len(self.contexts) else 0
+
+    def stream_place(self, stream: Any) -> tuple[int, int]:
+        """Device and stream (-1: none) of what a call has as its stream; None: the thread's. For hooks."""
+        if stream is None:
+            stream = self.local.stream
+            if stream is None:
+                return self.local.device, 0
+        from tops_kit.runtime.stream import Stream
+
+        if isinstance(stream, Stream):
+            return stream.device, stream.id
+        return self.local.device, -1
 
     def current(self) -> Context:
         """The context of the calling thread's device. Raises TopsError: there is none."""

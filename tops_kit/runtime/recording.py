@@ -271,8 +271,8 @@ def _stream_race(writer: RowWriter, a: acts.StreamRaceActivity) -> None:
 def _print(writer: RowWriter, a: acts.PrintActivity) -> None:
     kind = rows.KINDS[rows.KIND_PRINT]
     text = a.text.encode("utf-8", "replace")[: rows.TEXT_MAX]
-    body = kind.body.pack(a.stream_id, a.device_id) + text
-    writer.write(kind.number, a.start_ns, a.start_ns, "print", body, a.correlation_id)
+    body = kind.body.pack(a.stream_id, a.device_id, a.block, a.thread) + text
+    writer.write(kind.number | layout.ROW_LATE, a.start_ns, a.start_ns, a.kernel, body, a.correlation_id)
 
 
 _U32: Final = (1 << 32) - 1

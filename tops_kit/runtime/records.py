@@ -50,9 +50,16 @@ class KernelTag:
 
     def done(self, op: Operation) -> None:
         """Tell it."""
+        call, plan, context = self.call, self.plan, self.context
+        if HOOKS.kinds & acts.PRINT and self.launch is not None:
+            for text, (block, thread) in self.launch.printed:
+                line = acts.PrintActivity(
+                    text, op.end_ns, context.device_id, self.stream_id, call.correlation_id, plan.name,
+                    block, thread,
+                )  # fmt: skip
+                HOOKS.emit(acts.PRINT, line)
         if not HOOKS.kinds & acts.KERNEL:
             return
-        call, plan, context = self.call, self.plan, self.context
         fields = (
             plan.name, plan.full_name, op.start_ns, op.end_ns, call.begin_ns or op.submit_ns, op.submit_ns,
             context.device_id, context.context_id, self.stream_id, call.correlation_id, call.thread_id,

@@ -611,6 +611,8 @@ _TABLES = (
             _STREAM,
             _CORRELATION,
             _c("text", "text", "the line"),
+            _c("block", "int64", "block that printed it"),
+            _c("thread", "int64", "thread of the launch that printed it"),
         ),
         _QUEUE,
     ),

@@ -75,4 +75,5 @@ REPORT = Report(
     ),
     compute=_rows,
     record="topsprof run --metrics per-line",
+    first=30,
 )

@@ -109,6 +109,7 @@ class Report:
     filtering,
               `{origin}` for the session's start, ns
     variants  argument (`name:argument`) -> the report it selects
+    first     how many rows people get where they ask for no number (None: all); programs get all
     record    what records the tables it needs, where `topsprof run` by itself does not, e.g. `topsprof run
               --metrics all`
     """
@@ -123,6 +124,7 @@ class Report:
     compute: Callable[[Data], Iterable[Row]] | None = None
     variants: Mapping[str, Report] = field(default_factory=dict)
     record: str = ""
+    first: int | None = None
 
     def __post_init__(self) -> None:
         given = [bool(self.sql), self.grouping is not None, self.compute is not None]

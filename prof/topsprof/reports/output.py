@@ -62,7 +62,8 @@ def show(
     left_out: dict[str, None] = {}
     for job in jobs:
         noted = None if quiet else base.name
-        left_out |= dict.fromkeys(_write(job, data, time_unit, noted, _Rows(limit or None, rest)))
+        shown = _Rows(limit or None, rest, asked=limit is not None)
+        left_out |= dict.fromkeys(_write(job, data, time_unit, noted, shown))
     if left_out and not quiet:
         _tell_left_out(list(left_out))
     for_people = any(job.path is None and job.format in _FOR_PEOPLE for job in jobs)
@@ -120,6 +121,15 @@ class _Rows:
 
     limit: int | None
     all_with: str
+    asked: bool  # for a number, all or so many; else a report may have one of its own
+
+    def of(self, report: Report) -> int | None:
+        """How many people are shown of a report."""
+        return self.limit if self.asked else report.first
+
+    def all_of(self, report: Report, key: str) -> str:
+        """What shows all of it."""
+        return self.all_with or (f"-r {key}" if report.first is None else f"-r {key} --rows 0")
 
 
 def _plan(
@@ -197,8 +207,8 @@ def _write(job: _Job, data: Data, time_unit: str | None, noted: str | None, rows
                     _sheet(report, data, noted, None),
                     heading=f"{report.title} ({key})",
                     basis=_remarks.basis(data) if report.modelled else "",
-                    limit=rows.limit,
-                    all_with=rows.all_with or f"-r {key}",
+                    limit=rows.of(report) if job.path is None else rows.limit,
+                    all_with=rows.all_of(report, key),
                 )
             else:
                 sheet = _sheet(report, data, noted, rows.limit)

@@ -15,7 +15,7 @@ typedef struct {
 /* What a call that somebody hears of has: correlation id and begin. */
 typedef struct {
     bool told, recorded, races; /* somebody hears of it, of the kernel, of races */
-    int64_t device;             /* of the thread */
+    int64_t device, stream;     /* that it is launched on */
     PyObject *thread, *correlation_id, *begin_ns;
 } call;
 
@@ -183,12 +183,15 @@ static bool call_end(call *c, PyObject *status, PyObject *base) {
     SET(c->thread, ThreadState, begin_ns, Py_NewRef(zero));
     bool good = !PyErr_Occurred();
     if (good && NUMBER(the_hooks, Hooks, kinds) & NUMBER(launch_point, ApiPoint, kind) &&
-        !api_row(number(c->begin_ns), end_ns, number(c->correlation_id), number(status), c->device)) {
+        !api_row(number(c->begin_ns), end_ns, number(c->correlation_id), number(status), c->device, c->stream)) {
         PyObject *const time = PyLong_FromLongLong(end_ns);
-        PyObject *const arguments[] = {launch_point, c->begin_ns, time, c->correlation_id, GET(c->thread, ThreadState, thread_id), status};
-        PyObject *const done = time ? PyObject_VectorcallMethod(name__record, arguments, 6, NULL) : NULL;
+        PyObject *const device = PyLong_FromLongLong(c->device), *const stream = PyLong_FromLongLong(c->stream);
+        PyObject *const arguments[] = {launch_point, c->begin_ns, time, c->correlation_id, GET(c->thread, ThreadState, thread_id), status, device, stream};
+        PyObject *const done = time && device && stream ? PyObject_VectorcallMethod(name__record, arguments, 8, NULL) : NULL;
         good = done != NULL;
         Py_XDECREF(time);
+        Py_XDECREF(device);
+        Py_XDECREF(stream);
         Py_XDECREF(done);
     }
     if (type) {
@@ -434,6 +437,8 @@ static int try_launch(caller *self, PyObject *args, PyObject **out) {
         if (known_matches(self->known[n], part, args)) k = self->known[n];
     }
     if (!k) goto done;
+    c.device = NUMBER(context, Context, device_id);
+    c.stream = NUMBER(stream, Stream, id);
     k->references++; /* other threads, and signal handlers, may teach the launcher something else meanwhile */
     timeline = Py_NewRef(GET(context, Context, timeline));
     if (!Py_IS_TYPE(timeline, type_Timeline)) goto done;

@@ -191,14 +191,14 @@ static PyTypeObject tag_type = {
 };
 
 /* The row of a launch's call. False: by ApiPoint._record. */
-static bool api_row(int64_t begin_ns, int64_t end_ns, int64_t correlation_id, int64_t status, int64_t device_id) {
+static bool api_row(int64_t begin_ns, int64_t end_ns, int64_t correlation_id, int64_t status, int64_t device_id, int64_t stream_id) {
     PyObject *keep = NULL;
     rows *const r = rows_for(&api_sink, &keep);
     if (!r) return false;
     const int64_t sampled_ns = sample_begin(r);
     uint8_t body[API_BYTES] = {0};
     PUT(body, 0, int32_t, status);
-    PUT(body, 8, int32_t, -1);
+    PUT(body, 8, int32_t, stream_id);
     PUT(body, 12, uint16_t, r->launch_cbid);
     PUT(body, 14, int16_t, device_id);
     PUT(body, 16, uint8_t, r->launch_domain);

@@ -270,7 +270,12 @@ _KINDS = (
     RowKind(
         KIND_PRINT,
         "print",
-        (("stream_id", "i", "stream"), ("device_id", "h", "device")),
+        (
+            ("stream_id", "i", "stream"),
+            ("device_id", "h", "device"),
+            ("block", "i", "that printed it; NONE"),
+            ("thread", "i", "of the launch; NONE"),
+        ),
         instant=True,
         text="the line",
     ),
