@@ -174,10 +174,12 @@ def test_counters_are_those_of_the_launches(worked, report_json: Rows) -> None:
         assert row["SIPs"] == pytest.approx(sum(one["ns"] * one["sips_used"] for one in launches) / ns)
         assert row["SIPs (%)"] == pytest.approx(100 * row["SIPs"] / 24) and row["Contention (%)"] == 0
         kernels = [one for one in session.table("kernel").to_pylist() if one["name"] == row["Name"]]
-        # 10.5 us of host time a call, where the device waited for it
-        waited_for = sum(one["start_ns"] == one["submit_ns"] for one in kernels)
-        bound = ("launch", "launch calls") if waited_for * 10_500 > ns else ("latency", "transfers")
-        assert (row["Bound"], row["Bound By"], row["Top Stall"]) == (*bound, "transfers")
+        assert (row["Bound"], row["Bound By"], row["Top Stall"]) == ("latency", "transfers", "transfers")
+        starved = sum(
+            one["start_ns"] == one["submit_ns"] and one["submit_ns"] - one["queued_ns"] > one["duration_ns"]
+            for one in kernels
+        )
+        assert row["Starved (%)"] == pytest.approx(100 * starved / 3)
 
 
 def test_source_lines_are_those_of_the_launches(worked, report_json: Rows) -> None:
@@ -298,13 +300,13 @@ def test_graphs_by_node(tmp_path: Path, report_json: Rows) -> None:
     assert row["Call Total (ns)"] == calls["topsGraphLaunch"]["Total Time (ns)"]
     assert row["Call / Node (ns)"] == round(row["Call Total (ns)"] / 15)
     (kernel,) = report_json(session, "kern_counters:base")
-    assert kernel["Instances"] == 15 and kernel["Bound By"] != "launch calls"
+    assert kernel["Instances"] == 15 and kernel["Starved (%)"] == 0
 
 
-def test_kernels_shorter_than_their_launch_are_bound_by_it(tmp_path: Path, report_json: Rows) -> None:
+def test_kernels_shorter_than_their_launch_starve(tmp_path: Path, report_json: Rows) -> None:
     session, _ = record(tmp_path, "for _ in range(9): double[1](x, y, 8)", "--metrics", "roofline")
     (row,) = report_json(session, "kern_counters:base")
-    assert (row["Bound"], row["Bound By"], row["Top Stall"]) == ("launch", "launch calls", None)
+    assert (row["Starved (%)"], row["Bound"], row["Top Stall"]) == (100, "launch", None)
 
 
 def test_races_are_told_with_both_stacks(tmp_path: Path, report_json: Rows) -> None:

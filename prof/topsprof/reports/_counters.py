@@ -25,12 +25,9 @@ BY_KERNEL = f"""
         SELECT process_id, metric_id, {NAME_SQL} AS name, count(*) AS launches,
                sum(duration_ns)::DOUBLE AS ns, sum(duration_ns) AS exact_ns,
                sum(contention_ns) AS contention_ns,
-               coalesce(sum(duration_ns) FILTER (graph_node_id IS NULL), 0) AS launched_ns,
-               -- a launch that found the device busy held nothing up; by the median, as a first call does
-               -- what later ones need not
-               coalesce(count(*) FILTER (graph_node_id IS NULL AND start_ns - submit_ns < 1000)
-                   * quantile_disc(submit_ns - queued_ns, 0.5) FILTER (graph_node_id IS NULL), 0)
-                   AS launching_ns
+               -- the device had nothing to do, and the call took longer than the kernel then did
+               count(*) FILTER (graph_node_id IS NULL AND start_ns - submit_ns < 1000
+                   AND submit_ns - queued_ns > duration_ns) AS starved
         FROM {{kernel}} kernel GROUP BY ALL
     ), counters AS (
         SELECT process_id, metric_id, value, counter::VARCHAR AS counter FROM kernel_metric
@@ -54,8 +51,7 @@ BY_KERNEL = f"""
         FROM counters GROUP BY process_id, metric_id
     ), kernels AS (
         SELECT name, sum(launches) AS launches, sum(exact_ns) AS exact_ns, sum(ns) AS ns,
-               sum(contention_ns) AS contention_ns, sum(launched_ns) AS launched_ns,
-               sum(launching_ns) AS launching_ns,
+               sum(contention_ns) AS contention_ns, sum(starved) AS starved,
                sum(launches * cycles) / sum(launches) FILTER (cycles IS NOT NULL) AS cycles,
                sum(launches * operations) AS operations, sum(launches * l3_bytes) AS l3_bytes,
                sum(ns) FILTER (peak IS NOT NULL) AS known_ns,
@@ -78,10 +74,8 @@ BY_KERNEL = f"""
     )
     SELECT coalesce(100 * ns / nullif(sum(ns) OVER (), 0), 0), exact_ns, launches,
            round(kernels.cycles)::BIGINT,
-           CASE WHEN kind IS NULL THEN NULL WHEN launching_ns > launched_ns AND 2 * launched_ns > exact_ns
-                THEN 'launch' WHEN kind = 'overhead' THEN 'launch' ELSE kind END,
-           CASE WHEN kind IS NOT NULL AND launching_ns > launched_ns AND 2 * launched_ns > exact_ns
-                THEN 'launch calls' ELSE bound END,
+           CASE WHEN kind = 'overhead' THEN 'launch' ELSE kind END, bound,
+           100 * starved / launches,
            operations / nullif(known_ns, 0), 100 * operations / nullif(peak, 0),
            l3_bytes / nullif(known_ns, 0), 100 * l3_bytes / nullif(l3_peak, 0),
            operations / nullif(l3_bytes, 0), 100 * operations / nullif(roof, 0),
