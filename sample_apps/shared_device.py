@@ -16,26 +16,33 @@ import topstx
 
 import tops_kit as tops
 
-SIZES = {"small": 10, "medium": 40, "large": 200}  # launches of each process
+SIZES = {"small": 10, "medium": 30, "large": 100}  # launches of each process, alone and together
 N = 2_000_000
 THREADS = tops.device_properties()["sips"]
 
 
 @tops.kernel
-def work(x: tops.ptr(), n: tops.i32, BLOCK: tops.constexpr = 16384):
-    for i in range(tops.thread_id() * BLOCK, n, tops.num_threads() * BLOCK):
-        j = min(i + BLOCK, n)
-        tops.store(x[i:j], tops.sqrt(tops.load(x[i:j]) + 2.0))
+def work(x: tops.ptr(), rounds: tops.i32):
+    # has all of the device, though one thread does it all: nobody else's kernel can run beside it
+    if tops.thread_id() == 0:
+        t = tops.load(x[0:64])
+        for _ in range(rounds):
+            t = tops.sqrt(t + 2.0)
+        tops.store(x[0:64], t)
 
 
 def run(name: str, launches: int, meet: Callable[[], None]) -> None:
     """What both processes do. Without `synchronize` in the loop, launches queue up on the device."""
     x = tops.zeros(N)
-    meet()
-    with topstx.annotate(name):
-        for _ in range(launches):
-            work[THREADS](x, N)
-        tops.synchronize()
+    work[THREADS](x, 1)  # compiled
+    tops.synchronize()
+    for turn in ("first", "second", "together"):
+        meet()
+        if turn in (name, "together"):
+            with topstx.annotate(f"{name} {'together' if turn == 'together' else 'alone'}"):
+                for _ in range(launches):
+                    work[THREADS](x, 10_000)
+                tops.synchronize()
     if name == "first":
         print(tops.memory_summary())
     meet()  # nobody ends before the summary is printed

@@ -126,6 +126,14 @@ def test_files_that_are_none_change_nothing(tmp_path: Path, body: bytes) -> None
     assert not cuts.CutFile(tmp_path).read().changes
 
 
+def test_several_processes_in_model_time_are_marked() -> None:
+    entries = cuts.Entries(*(np.zeros(1, np.int64) for _ in range(4)))
+    facts = {"hidden_ns": 0, "lost_entries": 0, "order_measured": 0}
+    found = [cuts.Cuts(True, True, dict.fromkeys(range(n), entries), facts=facts) for n in (1, 2)]
+    assert not cuts.marks(found[0], 1)
+    assert [(code, count) for code, count, _ in cuts.marks(found[1], 1)] == [("repaired:own_clocks", 2)]
+
+
 def test_hidden_time_above_one_percent_is_marked(tmp_path: Path) -> None:
     write(tmp_path, [], hidden_ns=101, simulator_ns=2000)
     found = cuts.CutFile(tmp_path).read()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -137,10 +138,30 @@ def test_gaps(recorded: Callable[..., Any]) -> None:
 def test_shared_device(recorded: Callable[..., Any]) -> None:
     shared = recorded("shared_device")
     rows = shared.sql("select process_id, count(*) as launches from kernel group by 1")
-    assert [row["launches"] for row in rows] == [10, 10]
+    assert [row["launches"] for row in rows] == [21, 21]
     # each names the other as a holder of memory, too
     assert all(re.search(rf"process {row['process_id']}: [\d,]+ bytes", shared.stdout) for row in rows)
-    assert {row["Range"] for row in shared.report("tx_sum")} == {"first", "second"}
+    turns = ("first alone", "second alone", "first together", "second together")
+    assert {row["Range"] for row in shared.report("tx_sum")} == set(turns)
+    # each kernel has the whole device: at no time there are two
+    kernels = shared.sql(
+        "select process_id, start_ns, start_ns + duration_ns as end_ns from kernel order by 2"
+    )
+    assert all(a["end_ns"] <= b["start_ns"] for a, b in pairwise(kernels))
+    # together, the work takes as long as its own kernels and the other process's in between; alone there
+    # are none of those
+    second = shared.sql("select process_id from tx where name = 'second alone'")[0]["process_id"]
+    for turn in turns:
+        process = second if turn.startswith("second") else kernels[0]["process_id"]
+        (span,) = shared.sql(
+            f"select start_ns, start_ns + duration_ns as end_ns from tx where name = '{turn}'"
+        )
+        own = [k for k in kernels if span["start_ns"] <= k["start_ns"] and k["end_ns"] <= span["end_ns"]]
+        mine = [k for k in own if k["process_id"] == process]
+        theirs = [k for k in own if k["process_id"] != process]
+        assert len(mine) == 10
+        assert bool(theirs) == turn.endswith("together")
+        assert span["end_ns"] - span["start_ns"] >= sum(k["end_ns"] - k["start_ns"] for k in own)
     # of the memory that one of them is told, the other has a part
     used = int(re.search(r"simulated: ([\d,]+) of", shared.stdout)[1].replace(",", ""))
     own = int(re.search(r"this process: ([\d,]+) bytes", shared.stdout)[1].replace(",", ""))

@@ -222,4 +222,10 @@ def marks(cuts: Cuts, wall_ns: int) -> list[tuple[str, int, str]]:
     if cuts.facts["order_measured"]:
         note = "several threads moved the model's clock: their order is as measured, not repeatable"
         found.append(("repaired:order_measured", 1, note))
+    if cuts.model and len(cuts.tables) > 1:
+        note = (
+            "in TOPS_CLOCK=model each process has a clock of its own, from 0, and each device for itself: "
+            "their times are not to be compared"
+        )
+        found.append(("repaired:own_clocks", len(cuts.tables), note))
     return found

@@ -133,13 +133,14 @@ class _Cut:
 class Clock:
     """Session time of a process over a time base, with the host's costs of a part.
 
-    `sleep` (seconds) and `threads` (how many Python threads there are) are for tests. Raises UserError where
-    nothing keeps other threads from running in a cut.
+    `sleep` (seconds) and `threads` (how many Python threads there are) are for tests. `beside()`: whether
+    other processes use the devices that this one uses. Raises UserError where nothing keeps other threads
+    from running in a cut.
     """
 
     __slots__ = (
-        "_costs", "_cut", "_sleep", "_thread", "_threads", "base", "model", "now_ns", "order_measured",
-        "waited_ns",
+        "_beside", "_costs", "_cut", "_sleep", "_thread", "_threads", "base", "model", "now_ns",
+        "order_measured", "waited_ns",
     )  # fmt: skip
 
     def __init__(
@@ -149,6 +150,7 @@ class Clock:
         *,
         sleep: Callable[[float], None] = time.sleep,
         threads: Callable[[], int] = threading.active_count,
+        beside: Callable[[], bool] = lambda: False,
     ) -> None:
         if base.mode != "model" and not getattr(sys, "_is_gil_enabled", lambda: True)():
             raise UserError(
@@ -163,6 +165,7 @@ class Clock:
         self._costs = {"api": spec.host_api_ns, "launch": spec.host_launch_ns}
         self._sleep = sleep
         self._threads = threads
+        self._beside = beside
         self._thread: int | None = None
         self._cut = _Cut(base)
 
@@ -192,7 +195,7 @@ class Clock:
 
     def jumps(self) -> bool:
         """Whether a wait takes no real time: nobody else would be charged for the jump."""
-        return self.model or (self._threads() == 1 and self.base.alone())
+        return self.model or (self._threads() == 1 and self.base.alone() and not self._beside())
 
     def wait_until(self, time_ns: int) -> int:
         """Waits for the device until a session time, by a jump or by sleeping; returns the time it is then.

@@ -52,7 +52,13 @@ class Context:
         self.dead = ""
         self.timeline = runtime.timeline
         self.clock = runtime.clock
-        self.simulation = DeviceSimulation(spec, index=index, timeline=runtime.timeline, sink=self._sink)
+        # in model time processes have clocks of their own, and with them devices
+        occupancy = None
+        if device is not None and not runtime.clock.model:
+            occupancy = device.occupancy(runtime.time_base)
+        self.simulation = DeviceSimulation(
+            spec, index=index, timeline=runtime.timeline, sink=self._sink, occupancy=occupancy
+        )
         self.blocks: dict[int, Block] = {}  # that the program has to free, by address
         self.owned: dict[int, Piece] = {}  # of arrays, by serial
         self.imported: dict[int, ImportedBlock] = {}  # that other processes share, by address

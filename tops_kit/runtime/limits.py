@@ -38,6 +38,7 @@ def set_limit(stream: Stream, clusters: int, sips: int) -> None:
     except (SipsReservedError, ValueError) as error:
         release(stream)
         fail(Code.topsErrorLaunchOutOfResources, f"stream {stream.id}: {error}")
+    stream.queue.exclusive = True
     stream.part = replace(spec, clusters=clusters, sips_per_cluster=sips)
 
 
@@ -51,4 +52,5 @@ def release(stream: Stream) -> None:
     if stream.sips is not None and context.device is not None:
         context.device.sips.release(stream.sips)
     stream.sips = None
+    stream.queue.exclusive = False
     stream.part = context.spec

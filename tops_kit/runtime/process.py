@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tops_kit.gcu import Specification, state
 from tops_kit.gcu.clock import Clock, LocalTimeBase, TimeBase, clock_mode
 from tops_kit.gcu.simulation import Operation, Timeline
-from tops_kit.gcu.state import Devices
+from tops_kit.gcu.state import Base, Devices
 from tops_kit.runtime.codes import Code
 from tops_kit.runtime.driver import QUEUE_WAIT
 from tops_kit.runtime.errors import fail
@@ -80,7 +80,7 @@ class Runtime:
             self.devices = devices
             self.timeline = Timeline()
             self.racing = Racing()
-            self.clock = Clock(FOLLOWER.base(clock_mode(os.environ)), spec)
+            self.clock = Clock(FOLLOWER.base(clock_mode(os.environ)), spec, beside=self._beside)
             self.blocking = os.environ.get("TOPS_LAUNCH_BLOCKING", "") not in ("", "0")
             from tops_kit.runtime.context import Context
 
@@ -103,7 +103,18 @@ class Runtime:
     def use_base(self, base: TimeBase) -> None:
         """Session time goes on over another base: a session is entered, or left."""
         self.clock.use(base)
+        for context in self.contexts:
+            context.simulation.renew()
         self._tell_clock()
+
+    def time_base(self) -> Base:
+        """Which session time this process has, for devices that it shares with others."""
+        base = self.clock.base
+        return Base(FOLLOWER.identity, getattr(base, "offset_ns", 0), base.now_ns())
+
+    def _beside(self) -> bool:
+        """Whether other processes use devices that this one uses."""
+        return any(context.simulation.shared for context in self.contexts)
 
     def run_ahead(self) -> None:
         """All that was queued becomes final, as if nothing came after it; what waits for the host stays."""

@@ -114,6 +114,8 @@ class Recording:
         self._folder = folder
         now_ns = runtime.clock.now_ns() if runtime.started else None
         self.base = cuts.open_base(self._writer.backend, folder, now_ns=now_ns)
+        found = Path(folder, cuts.FILE).stat() if self.base is not None else None
+        self.identity = 0 if found is None else (found.st_dev << 40 ^ found.st_ino) & (1 << 62) - 1
         # rows that are always wanted: so recording is on, and not only armed
         self._on = partial(self._writer.wanted, rows.KIND_RUNTIME_OVERHEAD)
         self._begin()
@@ -297,6 +299,12 @@ class Follower:
         if self._recording is not None and self._recording.base is not None:
             return self._recording.base
         return LocalTimeBase(mode)
+
+    @property
+    def identity(self) -> int:
+        """A number that processes with the same session time have in common; 0: this one's is its own."""
+        recording = self._recording
+        return 0 if recording is None or recording.base is None else recording.identity
 
     def finish(self) -> None:
         """The process ends: the last that there is to tell."""

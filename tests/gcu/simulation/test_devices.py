@@ -235,7 +235,7 @@ def test_use_of_engines() -> None:
 
 
 def test_another_process_is_waited_for() -> None:
-    occupancy = LocalOccupancy(SPEC.clusters)
+    occupancy = LocalOccupancy(SPEC)
     a, b = Device(occupancy=occupancy), Device(occupancy=occupancy)
     first = [a.kernel(a.stream(), 100, clusters=2) for _ in range(2)]
     other = b.kernel(b.stream(), 50, at=10, clusters=2)
@@ -244,17 +244,68 @@ def test_another_process_is_waited_for() -> None:
     assert spans(*first, other) == [(0, 100), (150, 250), (100, 150)]
 
 
-def test_another_process_takes_longer_than_it_said() -> None:
-    occupancy = LocalOccupancy(SPEC.clusters)
+def test_what_was_promised_stays() -> None:
+    """Bandwidth, too: a copy that comes later has what is left of it, also beside its own process."""
+    occupancy = LocalOccupancy(SPEC)
     a, b = Device(occupancy=occupancy), Device(occupancy=occupancy)
-    slow = a.kernel(a.stream(), 100, clusters=2, demand={"l3": 100 * L3})
+    kernel = a.kernel(a.stream(), 100, clusters=2, demand={"l3": 75 * L3})
     other = b.kernel(b.stream(), 50, clusters=2)
-    a.give(a.stream(), "copy", "sdma", 100, at=50, demand={"l3": 100 * L3})
-    assert other.start_ns == -1
+    copy = a.give(a.stream(), "copy", "sdma", 100, at=50, demand={"l3": 100 * L3})
     a.simulation.finish_all()
-    assert spans(slow) == [(0, 150)]
     b.simulation.finish_all()
-    assert spans(other) == [(150, 200)]
+    # a quarter of its speed up to 100: 12.5 of its 100 are done then
+    assert spans(kernel, other, copy) == [(0, 100), (100, 150), (50, 188)]
+    assert (copy.contention_ns, kernel.contention_ns) == (38, 0)
+    assert a.simulation.moved_bytes()["l3"] == 175 * L3
+
+
+def test_what_has_nothing_to_move_with_leaves_its_engine() -> None:
+    occupancy = LocalOccupancy(SPEC)
+    a, b = Device(occupancy=occupancy), Device(occupancy=occupancy)
+    all_of_it = a.kernel(a.stream(), 100, clusters=1, demand={"l3": 100 * L3})
+    waits = b.kernel(b.stream(), 30, at=10, clusters=1, demand={"l3": 30 * L3})
+    small = a.kernel(a.stream(), 40, at=20, clusters=1)
+    a.simulation.finish_all()
+    b.simulation.finish_all()
+    assert spans(all_of_it, waits, small) == [(0, 100), (100, 130), (20, 60)]
+
+
+def test_kernels_with_sips_of_their_own_wait_for_nobody() -> None:
+    occupancy = LocalOccupancy(SPEC)
+    a, b = Device(occupancy=occupancy), Device(occupancy=occupancy)
+    theirs, own = a.stream(), b.stream()
+    own.exclusive = True
+    spread = [a.kernel(theirs, 100, clusters=2), b.kernel(own, 70, at=5, clusters=2)]
+    a.simulation.finish_all()
+    b.simulation.finish_all()
+    assert spans(*spread) == [(0, 100), (5, 75)]
+
+
+def test_a_copy_between_devices_has_a_place_on_both() -> None:
+    timeline = Timeline()
+    calendars = [LocalOccupancy(SPEC) for _ in range(2)]
+    one, two = (Device(index=k, timeline=timeline, occupancy=calendars[k]) for k in range(2))
+    others = [Device(occupancy=calendar) for calendar in calendars]
+    busy = [other.up(other.stream(), ns) for other, ns in zip(others, (100, 30), strict=True)]
+    busy.append(others[1].down(others[1].stream(), 150))
+    for other in others:
+        other.simulation.finish_all()
+    copy = one.up(one.stream(), 50, at=10, peer=Peer(two.simulation, "cdma_down", {"pcie_down": 50}))
+    one.simulation.finish_all()
+    assert spans(*busy, copy) == [(0, 100), (0, 30), (0, 150), (150, 200)]
+    assert (one.simulation.reserved, two.simulation.reserved) == (0, 0)
+
+
+def test_a_reset_gives_up_what_was_promised() -> None:
+    occupancy = LocalOccupancy(SPEC)
+    device = Device(occupancy=occupancy)
+    device.kernel(device.stream(), 100, clusters=2)
+    device.simulation.advance(10)
+    device.simulation.reset()
+    assert device.simulation.reserved == 0
+    again = device.kernel(device.stream(), 10, at=200, clusters=2)
+    device.simulation.finish_all()
+    assert spans(again) == [(200, 210)]
 
 
 def test_memory_of_many_operations_is_bounded() -> None:

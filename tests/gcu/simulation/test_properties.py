@@ -235,7 +235,7 @@ def test_more_bandwidth_never_makes_one_operation_later(
 )
 def test_processes_that_share_a_device_take_turns(jobs: list[tuple[int, int, int]], gap_ns: int) -> None:
     """Two simulations over one calendar: the clusters are never used twice."""
-    occupancy = LocalOccupancy(CLUSTERS)
+    occupancy = LocalOccupancy(S60)
     devices = [DeviceSimulation(S60, occupancy=occupancy) for _ in range(2)]
     streams = [[StreamQueue(device) for _ in range(2)] for device in devices]
     spans: list[Operation] = []

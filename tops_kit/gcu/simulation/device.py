@@ -63,7 +63,8 @@ class DeviceSimulation:
 
     __slots__ = (
         "__weakref__", "advance", "clusters", "engines", "finish", "index", "last_end_ns", "next_event_ns",
-        "occupancy", "own", "pending", "resolve", "resources", "sink", "spec", "submit", "timeline",
+        "occupancy", "own", "pending", "published", "reserved", "resolve", "resources", "sink", "slot",
+        "spec", "submit", "timeline", "watched",
     )  # fmt: skip
 
     def __init__(
@@ -81,6 +82,9 @@ class DeviceSimulation:
         self.timeline = timeline = timeline or Timeline()
         self.sink = sink
         self.occupancy = occupancy
+        self.reserved = 0  # operations with a place in the occupancy's calendar that are not done
+        self.published = False  # what is in flight without such a place stands there, too
+        self.watched = self.slot = 0  # the occupancy's, for _quick.c
         self.pending = 0  # operations that are not done
         self.last_end_ns = 0  # of all that are done
         self.clusters = Engine("clusters", spec.clusters if clusters is None else clusters)
@@ -163,6 +167,18 @@ class DeviceSimulation:
         """Drops what is not done: it ends now, no sink hears of it, and nothing waits for it any more."""
         with self.timeline.lock:
             drop(self)
+
+    @property
+    def shared(self) -> bool:
+        """Whether other processes use the device, as far as is known without asking."""
+        return self.occupancy is not None and self.occupancy.shared
+
+    def renew(self) -> None:
+        """The process has another session time from now on."""
+        with self.timeline.lock:
+            self.watched = self.slot = 0
+            if self.occupancy is not None:
+                self.occupancy.renew()
 
     def use(self) -> tuple[EngineUse, ...]:
         """What each engine has done by now; clusters of a stream's own are engines by themselves."""

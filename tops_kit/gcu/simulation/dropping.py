@@ -7,6 +7,7 @@ from heapq import heapify
 from typing import TYPE_CHECKING
 
 from tops_kit.gcu.simulation.operation import Operation
+from tops_kit.gcu.simulation.promises import give_up
 
 if TYPE_CHECKING:
     from tops_kit.gcu.simulation.device import DeviceSimulation, Engine
@@ -59,10 +60,10 @@ def _stop(timeline: Timeline, operation: Operation) -> None:
             engine.free += units
             if engine.free == engine.capacity:
                 engine.busy_ns += timeline.now_ns - engine.since_ns
-    timeline._bandwidth.drop(operation)
-    occupancy = operation.stream.device.occupancy
-    if occupancy is not None and operation._reservation is not None:
-        occupancy.change_end(operation._reservation, timeline.now_ns)
+    if operation._reservation is None:
+        timeline._bandwidth.drop(operation)
+    else:
+        give_up(operation, timeline.now_ns)
 
 
 def _forget(timeline: Timeline, operation: Operation, dropped: set[Operation]) -> None:

@@ -1,86 +1,147 @@
-"""How processes that share a device see each other's use of its engines: a calendar of reservations."""
+"""How processes that share a device see each other's use of it: a calendar of what was promised to whom."""
 
 from __future__ import annotations
 
-import bisect
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol, TypeVar
+
+from tops_kit.gcu.simulation.calendar import Capacity, Side, Use, place, uses_of
+from tops_kit.gcu.specification import Specification
+
+R = TypeVar("R")
 
 
 @dataclass(slots=True)
 class Reservation:
-    """So many units of an engine, from `start_ns` to `end_ns`; `holder` is which process."""
+    """An operation's place in time, in this process's session ns: it does not change any more."""
 
-    engine: str
-    units: int
     start_ns: int
     end_ns: int
-    holder: int = 0
+
+
+class Want(NamedTuple):
+    """What an operation wants of one device: units of an engine, and bytes by resource."""
+
+    occupancy: Occupancy
+    engine: str
+    units: int
+    demand: Mapping[str, int]
 
 
 class Occupancy(Protocol):
-    """One device's engines, as all processes that use it see them.
+    """One device as all processes that use it see it. Times are this process's session ns.
 
-    Session time; processes that share a device share a time base. Engine names are those of operations.
+    `watched` and `slot` are addresses for _quick.c, which asks as `alone` does (0: it can't).
     """
 
-    def reserve(self, engine: str, units: int, ready_ns: int, duration_ns: int) -> Reservation:
-        """Takes units of an engine from the first time, not before `ready_ns`, at which they are free for so
-        long."""
+    watched: int
+    slot: int
 
-    def begin(self, reservation: Reservation, now_ns: int) -> int:
-        """The holder wants to start at `now_ns`: then, or later where others took longer than they said."""
+    @property
+    def order(self) -> int:
+        """Of two that are changed together, the lower comes first."""
 
-    def change_end(self, reservation: Reservation, end_ns: int) -> None:
-        """It takes longer, or less long, than reserved: sharing of bandwidth."""
+    @property
+    def capacity(self) -> Capacity:
+        """What the device has."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether other processes use the device, as far as is known without asking."""
+
+    def renew(self) -> None:
+        """This process has another session time from now on."""
+
+    def alone(self, until_ns: int) -> bool:
+        """Whether no other process uses the device; this one does, until then, without a reservation."""
+
+    def publish(self, uses: Sequence[Use]) -> None:
+        """What this process has in flight without reservations: it is not alone any more."""
+
+    def locked(self, function: Callable[[], R]) -> R:
+        """Calls a function while no other process can change what was promised."""
+
+    def change(self, ready_ns: int, function: Callable[[list[Use], int], R]) -> R:
+        """Calls `function(uses, ready_ns)`, when locked, with what was promised and from when on room may be
+        looked for; uses that it appends are promised then."""
+
+    def drop(self, begin_ns: int) -> None:
+        """What this process has from then on is not needed: it was reset."""
+
+
+def reserve(wants: Sequence[Want], ready_ns: int, duration_ns: int) -> Reservation:
+    """Finds and takes a place for an operation, on one device or (a copy between two) on both."""
+    if len(wants) == 2 and wants[0].occupancy.order > wants[1].occupancy.order:
+        wants = (wants[1], wants[0])
+
+    def choose(k: int, ready_ns: int, sides: tuple[Side, ...]) -> Reservation:
+        if k < len(wants):
+            want = wants[k]
+
+            def with_uses(uses: list[Use], ready_ns: int) -> Reservation:
+                capacity = want.occupancy.capacity
+                units = min(want.units, capacity.units(want.engine))
+                side = Side(uses, capacity, want.engine, units, want.demand)
+                return choose(k + 1, ready_ns, (*sides, side))
+
+            return want.occupancy.change(ready_ns, with_uses)
+        found = place(sides, ready_ns, duration_ns)
+        for side in sides:
+            assert isinstance(side.uses, list)
+            side.uses.extend(uses_of(side, found, duration_ns))
+        return Reservation(found.begin_ns, found.end_ns)
+
+    def hold(k: int) -> Reservation:
+        if k == len(wants):
+            return choose(0, ready_ns, ())
+        occupancy = wants[k].occupancy
+        if k and occupancy.order == wants[k - 1].occupancy.order:  # slices of one device
+            return hold(k + 1)
+        return occupancy.locked(lambda: hold(k + 1))
+
+    return hold(0)
+
+
+def capacity_of(spec: Specification, clusters: int | None = None) -> Capacity:
+    """What a part has."""
+    pcie = spec.pcie_bytes_per_s / 1e9
+    return Capacity(
+        spec.clusters if clusters is None else clusters,
+        (spec.l3_bytes_per_s / 1e9, pcie, pcie, spec.link_bytes_per_s / 1e9),
+    )
 
 
 class LocalOccupancy:
     """The calendar within one process: for several simulations of one device that one thread moves."""
 
-    KEPT = 4096  # reservations an engine remembers
+    KEPT = 4096  # uses that it remembers
 
-    def __init__(self, clusters: int) -> None:
-        self._clusters = clusters
-        self._engines: dict[str, list[Reservation]] = {}  # in order of start
+    def __init__(self, spec: Specification) -> None:
+        self.capacity = capacity_of(spec)
+        self.watched = self.slot = 0
+        self.order = id(self)
+        self.uses: list[Use] = []
+        self.shared = True
 
-    def reserve(self, engine: str, units: int, ready_ns: int, duration_ns: int) -> Reservation:
-        held = self._engines.setdefault(engine, [])
-        start_ns = _first_free(held, units, self._capacity(engine), ready_ns, duration_ns)
-        out = Reservation(engine, units, start_ns, start_ns + duration_ns)
-        bisect.insort(held, out, key=lambda r: r.start_ns)
-        if len(held) > self.KEPT:
-            del held[0]
+    def renew(self) -> None:
+        """All here have one time."""
+
+    def alone(self, until_ns: int) -> bool:
+        return False
+
+    def publish(self, uses: Sequence[Use]) -> None:
+        self.uses += uses
+
+    def locked(self, function: Callable[[], R]) -> R:
+        return function()
+
+    def change(self, ready_ns: int, function: Callable[[list[Use], int], R]) -> R:
+        out = function(self.uses, ready_ns)
+        if len(self.uses) > self.KEPT:
+            self.uses.sort(key=lambda use: use.end_ns)
+            del self.uses[: -self.KEPT // 2]
         return out
 
-    def begin(self, reservation: Reservation, now_ns: int) -> int:
-        held = self._engines[reservation.engine]
-        others = [r for r in held if r is not reservation and r.start_ns <= now_ns]
-        duration_ns = reservation.end_ns - reservation.start_ns
-        # who comes later in the calendar gives way; who has begun does not
-        start_ns = _first_free(others, reservation.units, self._capacity(reservation.engine), now_ns, 1)
-        reservation.start_ns, reservation.end_ns = start_ns, start_ns + duration_ns
-        held.sort(key=lambda r: r.start_ns)
-        return start_ns
-
-    def change_end(self, reservation: Reservation, end_ns: int) -> None:
-        reservation.end_ns = end_ns
-
-    def _capacity(self, engine: str) -> int:
-        return self._clusters if engine == "clusters" else 1
-
-
-def _first_free(held: list[Reservation], units: int, capacity: int, ready_ns: int, duration_ns: int) -> int:
-    """When `units` are free for `duration_ns`, at the earliest at `ready_ns`."""
-    start_ns = ready_ns
-    while True:
-        end_ns = start_ns + max(duration_ns, 1)
-        over = [r for r in held if r.start_ns < end_ns and r.end_ns > start_ns]
-        # use only changes where a reservation begins: the times at which it can be too much
-        for at_ns in sorted({start_ns, *(r.start_ns for r in over if r.start_ns > start_ns)}):
-            at = [r for r in over if r.start_ns <= at_ns < r.end_ns]
-            if sum(r.units for r in at) + units > capacity:
-                start_ns = min(r.end_ns for r in at)
-                break
-        else:
-            return start_ns
+    def drop(self, begin_ns: int) -> None:
+        """Nobody's, as all here are one process."""

@@ -11,6 +11,7 @@ from tops_kit.gcu.simulation.bandwidth import Bandwidth
 from tops_kit.gcu.simulation.checks import engine_of, lacks
 from tops_kit.gcu.simulation.delivery import deliver, hand_out
 from tops_kit.gcu.simulation.operation import Operation
+from tops_kit.gcu.simulation.promises import end_reserved, reserved
 
 if TYPE_CHECKING:
     from tops_kit.gcu.simulation.device import DeviceSimulation, Engine
@@ -175,10 +176,14 @@ class Timeline:
             or engine.waiting
             or operation.on_start is not None
             or operation.peer is not None
-            or device.occupancy is not None
         ):
             return False
         now_ns = self.now_ns
+        occupancy = device.occupancy
+        if occupancy is not None:
+            assert operation.duration_ns is not None
+            if device.reserved or not device.watched or not occupancy.alone(now_ns + operation.duration_ns):
+                return False
         if engine.free == engine.capacity:
             engine.since_ns = now_ns
         engine.free -= units
@@ -267,7 +272,7 @@ class Timeline:
                 time_ns, _, operation = heappop(events)
                 if operation._due_ns == time_ns:
                     if operation.start_ns < 0:
-                        self._begin_reserved(operation)
+                        self._begin(operation)
                     else:
                         self._end(operation)
                         self._ended.append(operation)
@@ -363,19 +368,12 @@ class Timeline:
 
     def _reserve(self, operation: Operation) -> None:
         """It has its engine, as far as this process goes: now, or when other processes leave it."""
-        engine, occupancy = operation._engine, operation.stream.device.occupancy
-        assert engine is not None
-        assert operation.duration_ns is not None
-        if occupancy is None:
-            self._begin(operation)
-            return
-        operation._reservation = reservation = occupancy.reserve(
-            engine.name, operation._units, self.now_ns, operation.duration_ns
-        )
-        if reservation.start_ns <= self.now_ns:
+        occupancy = operation.stream.device.occupancy
+        if occupancy is None or not reserved(self, operation):
             self._begin(operation)
         else:
-            self._schedule(operation, reservation.start_ns)
+            assert operation._reservation is not None
+            self._schedule(operation, max(operation._reservation.start_ns, self.now_ns))
 
     def _schedule(self, operation: Operation, due_ns: int) -> None:
         operation._due_ns = due_ns
@@ -394,17 +392,6 @@ class Timeline:
         engine.free -= units
         engine.operations += 1
 
-    def _begin_reserved(self, operation: Operation) -> None:
-        """The time has come that other processes left for it, unless one of them took longer than it said."""
-        occupancy, reservation = operation.stream.device.occupancy, operation._reservation
-        assert occupancy is not None
-        assert reservation is not None
-        start_ns = occupancy.begin(reservation, self.now_ns)
-        if start_ns <= self.now_ns:
-            self._begin(operation)
-        else:
-            self._schedule(operation, start_ns)
-
     def _begin(self, operation: Operation) -> None:
         now_ns = self.now_ns
         duration_ns = operation.duration_ns
@@ -412,11 +399,13 @@ class Timeline:
         if operation.start_ns < 0:
             operation.start_ns = now_ns
         due_ns = operation.start_ns + duration_ns
-        if operation.demand or operation.peer is not None:
+        if operation._reservation is not None:
+            due_ns = operation._reservation.end_ns
+        elif operation.demand or operation.peer is not None:
             if not duration_ns and due_ns <= now_ns:
                 due_ns += 1  # what moves bytes takes time
             self._bandwidth.join(operation)
-        if due_ns <= now_ns and not operation.demand:
+        if due_ns <= now_ns and (not operation.demand or operation._reservation is not None):
             operation._due_ns = now_ns
             self._end(operation)
             self._ended.append(operation)
@@ -432,17 +421,18 @@ class Timeline:
             self._stale = max(_STALE, 2 * len(events))
         for operation, due_ns in self._bandwidth.share(self.now_ns):
             self._schedule(operation, due_ns)
-            if operation._reservation is not None:
-                device = operation.stream.device
-                assert device.occupancy is not None
-                device.occupancy.change_end(operation._reservation, due_ns)
+            occupancy = operation.stream.device.occupancy
+            if occupancy is not None:
+                occupancy.alone(due_ns)
 
     def _end(self, operation: Operation) -> None:
         now_ns = self.now_ns
         operation.end_ns = now_ns
         operation._due_ns = -1
         operation.held = False
-        if operation.demand or operation.peer is not None:
+        if operation._reservation is not None:
+            end_reserved(operation)
+        elif operation.demand or operation.peer is not None:
             bandwidth = self._bandwidth
             if bandwidth.lone is operation:
                 bandwidth.lone = None

@@ -3,6 +3,7 @@
 from tops_kit.gcu.state.card import Card, SettingError
 from tops_kit.gcu.state.claims import DeviceLostError, Holder
 from tops_kit.gcu.state.device import Device, Devices, cards, connection, devices
+from tops_kit.gcu.state.occupancy import Base, SharedOccupancy
 from tops_kit.gcu.state.place import StateError
 from tops_kit.gcu.state.selection import DevicesError
 from tops_kit.gcu.state.sips import Reservation, Sips, SipsReservedError
@@ -10,6 +11,7 @@ from tops_kit.gcu.state.snapshot import Snapshot
 from tops_kit.gcu.state.usage import Usage
 
 __all__ = [
+    "Base",
     "Card",
     "Device",
     "DeviceLostError",
@@ -18,6 +20,7 @@ __all__ = [
     "Holder",
     "Reservation",
     "SettingError",
+    "SharedOccupancy",
     "Sips",
     "SipsReservedError",
     "Snapshot",

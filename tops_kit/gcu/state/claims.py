@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from tops_kit.errors import UserError
+from tops_kit.gcu.state import calendars, models, processes, slots
 from tops_kit.gcu.state import layout as at
-from tops_kit.gcu.state import models, processes, slots
 from tops_kit.gcu.state.layout import Layout
 from tops_kit.gcu.state.place import StateError
 from tops_kit.gcu.state.processes import Identity
@@ -145,6 +145,8 @@ def reap(state: SharedState) -> int:
     """Take back, under the lock, what dead processes had; how many there were."""
     dead = [slot for slot in state.used_slots() if not processes.alive(slots.identity(state.words, slot))]
     for slot in dead:
+        calendar = state.layout.calendar(state.words[slot + at.S_SHARE])
+        calendars.forget(state.words, calendar, state.words[slot])
         clear(state, slot)
     state.words[at.H_RECLAIMED] += len(dead)
     return len(dead)
@@ -169,6 +171,8 @@ def clear(state: SharedState, slot: int) -> None:
         words[total] += words[slot + part]
     _leave_heat(words, floats, slot)
     words[slot] = 0
+    words[slot + at.S_TIMED] = 0
+    words[at.H_SHARERS + share] = len(state.sharers(share))
 
 
 def _leave_heat(words: Words, floats: Words, slot: int) -> None:

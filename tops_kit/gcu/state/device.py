@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from tops_kit.gcu.state import selection, slices
 from tops_kit.gcu.state.card import Card
 from tops_kit.gcu.state.claims import Claim
 from tops_kit.gcu.state.models import PowerMode
+from tops_kit.gcu.state.occupancy import Base, SharedOccupancy
 from tops_kit.gcu.state.place import find_place
 from tops_kit.gcu.state.sips import Sips
 from tops_kit.gcu.state.usage import Usage
@@ -81,6 +82,11 @@ class Device:
     def usage(self) -> Usage:
         """What this process tells about its use of it."""
         return Usage(self._claim, self.spec.sips)
+
+    def occupancy(self, base: Callable[[], Base]) -> SharedOccupancy:
+        """Its time, as this process shares it with others; `base()` tells which session time it has."""
+        first = 0 if self.slice is None else slices.first_sip(self.card.spec, self.slice, self.slices)
+        return SharedOccupancy(self._claim, self.spec, first, self.card.index, base)
 
     def claim(self) -> None:
         """Enter this process as a user of the device, as the first use would.

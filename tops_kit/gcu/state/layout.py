@@ -1,7 +1,8 @@
 """Where everything stands in a device's state file: the one definition, in 64-bit words.
 
-A header, a word for each SIP (who has reserved it), then one slot for each user: a process has one for every
-device object that it uses. What a slot holds is written by its process alone; the header under the lock.
+A header, a word for each SIP (who has reserved it), a calendar for each share of the device, then one slot
+for each user: a process has one for every device object that it uses. What a slot holds is written by its
+process alone; all else under the lock.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 MAGIC = int.from_bytes(b"TOPSDEV\0", "little")
-VERSION = 1
+VERSION = 2
 
 WORD_BYTES = 8
 HEADER_WORDS = 128
@@ -43,6 +44,15 @@ H_DOWN = 21
 H_HEAT = 22  # float: see models.py
 H_HEAT_AT = 23  # time.monotonic_ns()
 H_USED = 32  # bytes in use, by share: the whole device, slice 0, ...
+H_SHARERS = 40  # processes that use the device's time (S_TIMED), by share
+
+# a share's calendar: what was promised to whom, in the device's time
+C_COUNT = 0
+C_FLOOR = 1  # from here on everything is known
+C_ENTRIES = 8
+ENTRIES = 255
+ENTRY_WORDS = 8
+CALENDAR_WORDS = C_ENTRIES + ENTRIES * ENTRY_WORDS
 
 # slot
 S_SERIAL = 0  # 0: free; else a random number that says whose it is
@@ -67,6 +77,12 @@ S_SINCE = 18  # time.time_ns() of the claim
 S_ACTIVE = 19  # ns in which any kernel ran
 S_ENDED = 20  # session ns of the latest end of a kernel
 S_COMMAND = 24
+S_TIMED = 56  # the pid, of a process that uses the device's time; else 0
+S_UNTIL = 57  # its session ns: so long it uses the device without a place in the calendar
+S_BASE = 58  # of its session time: processes of one recording have the same; 0: the process's own
+S_OFFSET = 59  # what the device's time is ahead of its session time
+S_AHEAD = 60  # what its session time is ahead of the times in a recording's tables
+S_READY = 61  # in the device's time: it asks for no place before
 COMMAND_BYTES = 256
 S_BUCKETS = 64
 
@@ -89,9 +105,18 @@ class Layout:
         return HEADER_WORDS
 
     @property
+    def calendars(self) -> int:
+        """The first word of the first calendar."""
+        return HEADER_WORDS + -(-self.sips // 64) * 64
+
+    @property
     def slots(self) -> int:
         """The first word of the first slot."""
-        return HEADER_WORDS + -(-self.sips // 64) * 64
+        return self.calendars + (MOST_SLICES + 1) * CALENDAR_WORDS
+
+    def calendar(self, share: int) -> int:
+        """The first word of a share's calendar."""
+        return self.calendars + share * CALENDAR_WORDS
 
     @property
     def words(self) -> int:

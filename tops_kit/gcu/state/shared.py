@@ -147,12 +147,18 @@ class SharedState:
             used[min(max(words[slot + at.S_SHARE], 0), at.MOST_SLICES)] += words[slot + at.S_USED]
         for share, size_bytes in enumerate(used):
             words[at.H_USED + share] = size_bytes
+            words[at.H_SHARERS + share] = len(self.sharers(share))
 
     def used_slots(self) -> list[int]:
         """The first words of the slots in use."""
         words, first = self.words, self.layout.slots
         end = first + min(max(words[at.H_HIGH], 0), at.SLOTS) * at.SLOT_WORDS
         return [slot for slot in range(first, end, at.SLOT_WORDS) if words[slot]]
+
+    def sharers(self, share: int) -> list[int]:
+        """The first words of the slots of processes that use a share's time."""
+        words = self.words
+        return [s for s in self.used_slots() if words[s + at.S_SHARE] == share and words[s + at.S_TIMED]]
 
     def close(self) -> None:
         """Let go of the file. What is in it stays."""

@@ -21,9 +21,9 @@ typedef struct {
 
 /* Numbers that Python has, too: it compares them before it uses us. */
 static PyObject *numbers(void) {
-    return Py_BuildValue("(iiiiiiiiiiiiiiiiiiiii)", KIND_STREAM_RACE, KIND_KERNEL, KIND_API, ROW_KERNEL, ROW_API, KERNEL_BYTES, API_BYTES,
+    return Py_BuildValue("(iiiiiiiiiiiiiiiiiiiiiii)", KIND_STREAM_RACE, KIND_KERNEL, KIND_API, ROW_KERNEL, ROW_API, KERNEL_BYTES, API_BYTES,
                          MOST_QUEUED, ARRAY_BYTES, S_NOW, S_WALL, S_KERNELS, S_BUSY, S_HEAT_AT, S_ACTIVE,
-                         S_ENDED, S_BUCKETS, BUCKETS, BUCKET_WORDS, BUCKET_SHIFT, HEAT_STEP_NS);
+                         S_ENDED, S_TIMED, S_UNTIL, S_BUCKETS, BUCKETS, BUCKET_WORDS, BUCKET_SHIFT, HEAT_STEP_NS);
 }
 
 static bool take_given(PyObject *given) {

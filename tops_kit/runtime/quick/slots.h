@@ -23,7 +23,8 @@
     X(Engine, busy_ns) X(Engine, capacity) X(Engine, free) X(Engine, operations) X(Engine, owed) X(Engine, since_ns) X(Engine, unit_ns) \
     X(Engine, waiting) \
     X(DeviceSimulation, clusters) X(DeviceSimulation, occupancy) X(DeviceSimulation, pending) X(DeviceSimulation, resources) \
-    X(DeviceSimulation, sink) X(DeviceSimulation, last_end_ns) X(DeviceSimulation, timeline) \
+    X(DeviceSimulation, sink) X(DeviceSimulation, last_end_ns) X(DeviceSimulation, timeline) X(DeviceSimulation, reserved) \
+    X(DeviceSimulation, slot) X(DeviceSimulation, watched) \
     X(Bandwidth, lone) X(Bandwidth, flows) X(Bandwidth, changed) \
     X(Resource, capacity) X(Resource, moved_bytes) \
     X(LocalTimeBase, mode) X(LocalTimeBase, _raw) X(LocalTimeBase, _shift) X(LocalTimeBase, _frozen) X(LocalTimeBase, _depth) \

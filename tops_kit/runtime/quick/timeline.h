@@ -52,6 +52,19 @@ static bool fits(PyObject *resources, PyObject *demand, int64_t duration_ns) {
     return true;
 }
 
+/* What SharedOccupancy.alone of gcu/state/occupancy.py answers: no other process uses the device. First is said until when this one
+   does, then looked: who comes sees the one, or is seen by the other. What was mapped stays so while the device has its occupancy. */
+static bool is_alone(PyObject *device, int64_t until_ns) {
+    const int64_t *const count = (const int64_t *)(intptr_t)NUMBER(device, DeviceSimulation, watched);
+    int64_t *const slot = (int64_t *)(intptr_t)NUMBER(device, DeviceSimulation, slot);
+    if (!count || !slot || *count != 1 || NUMBER(device, DeviceSimulation, reserved) || slot[S_TIMED] != own_pid) return false;
+    const int64_t before_ns = slot[S_UNTIL];
+    __atomic_store_n(&slot[S_UNTIL], before_ns > until_ns ? before_ns : until_ns, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(count, __ATOMIC_SEQ_CST) == 1) return true;
+    slot[S_UNTIL] = before_ns;
+    return false;
+}
+
 /* _begin_at_once: 1 it has begun, 0 it has to wait, -1 an exception. */
 static int begin_at_once(PyObject *timeline, PyObject *operation, PyObject *engine) {
     PyObject *const stream = GET(operation, Operation, stream), *const device = GET(stream, StreamQueue, device);
@@ -65,7 +78,11 @@ static int begin_at_once(PyObject *timeline, PyObject *operation, PyObject *engi
         Py_DECREF(found);
     }
     if (units > available || !is_empty(GET(engine, Engine, waiting)) || !IS_NONE(operation, Operation, on_start) ||
-        !IS_NONE(operation, Operation, peer) || !IS_NONE(device, DeviceSimulation, occupancy)) {
+        !IS_NONE(operation, Operation, peer)) {
+        return 0;
+    }
+    if (!IS_NONE(device, DeviceSimulation, occupancy) &&
+        !is_alone(device, NUMBER(timeline, Timeline, now_ns) + NUMBER(operation, Operation, duration_ns))) {
         return 0;
     }
     PyObject *const now = GET(timeline, Timeline, now_ns);
@@ -210,6 +227,7 @@ static bool run_until(PyObject *timeline, int64_t until_ns) {
         if (time_ns > until_ns) break;
         if (time_ns > NUMBER(timeline, Timeline, now_ns)) SET(timeline, Timeline, now_ns, Py_NewRef(PyTuple_GET_ITEM(event, 0)));
         if (NUMBER(operation, Operation, start_ns) < 0 || another(events, time_ns) || !IS_NONE(operation, Operation, peer) ||
+            !IS_NONE(operation, Operation, _reservation) ||
             !PyDict_CheckExact(GET(GET(GET(operation, Operation, stream), StreamQueue, device), DeviceSimulation, resources))) {
             if (!call_method(timeline, name__settle, NULL)) return false;
             continue;

@@ -7,7 +7,7 @@
 
 /* As gcu/state/layout.py and usage.py. */
 enum {
-    S_NOW = 9, S_WALL = 10, S_KERNELS = 12, S_BUSY = 13, S_HEAT_AT = 17, S_ACTIVE = 19, S_ENDED = 20, S_BUCKETS = 64,
+    S_NOW = 9, S_WALL = 10, S_KERNELS = 12, S_BUSY = 13, S_HEAT_AT = 17, S_ACTIVE = 19, S_ENDED = 20, S_TIMED = 56, S_UNTIL = 57, S_BUCKETS = 64,
     BUCKETS = 32, BUCKET_WORDS = 5, BUCKET_SHIFT = 26, HEAT_STEP_NS = 16000000
 };
 
