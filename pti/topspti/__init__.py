@@ -50,6 +50,7 @@ from topspti.records import HostFunctionRecord as HostFunctionRecord
 from topspti.records import KernelLineRecord as KernelLineRecord
 from topspti.records import KernelMetricRecord as KernelMetricRecord
 from topspti.records import KernelRecord as KernelRecord
+from topspti.records import MarkerRecord as MarkerRecord
 from topspti.records import MemcpyRecord as MemcpyRecord
 from topspti.records import MemoryRecord as MemoryRecord
 from topspti.records import MemsetRecord as MemsetRecord

@@ -31,6 +31,7 @@ class ActivityKind(IntEnum):
     KERNEL_METRIC = 15
     KERNEL_LINE = 16
     PC_SAMPLING = 17
+    MARKER = 18
 
 
 class Domain(IntEnum):
@@ -77,5 +78,6 @@ HOOK_KINDS: Final = MappingProxyType(
         ActivityKind.KERNEL_METRIC: acts.KERNEL,
         ActivityKind.KERNEL_LINE: acts.KERNEL,
         ActivityKind.PC_SAMPLING: acts.KERNEL,
+        ActivityKind.MARKER: acts.MARKER,
     }
 )

@@ -113,6 +113,7 @@ RECORDS: Final = {
             records.KernelMetricRecord,
             records.KernelLineRecord,
             records.PcSamplingRecord,
+            records.MarkerRecord,
         )
     },
 }

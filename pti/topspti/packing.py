@@ -14,6 +14,7 @@ from tops_kit.runtime.activity import (
     GraphActivity,
     HostFunctionActivity,
     KernelActivity,
+    MarkerActivity,
     MemcpyActivity,
     MemoryActivity,
     MemsetActivity,
@@ -128,6 +129,11 @@ def stream_race(a: StreamRaceActivity) -> Values:
     )  # fmt: skip
 
 
+def marker(a: MarkerActivity) -> Values:
+    """Values of a MarkerRecord."""
+    return (a.flag, a.marker_id, a.time_ns, _pid(), a.thread_id, _intern(a.name), _intern(a.domain))
+
+
 PACKERS: Final[dict[ActivityKind, Callable[[Any], Values]]] = {
     ActivityKind.KERNEL: kernel,
     ActivityKind.MEMCPY: memcpy,
@@ -143,4 +149,5 @@ PACKERS: Final[dict[ActivityKind, Callable[[Any], Values]]] = {
     ActivityKind.HOST_FUNCTION: host_function,
     ActivityKind.DEVICE: device,
     ActivityKind.STREAM_RACE: stream_race,
+    ActivityKind.MARKER: marker,
 }

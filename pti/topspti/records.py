@@ -360,5 +360,28 @@ class PcSamplingRecord(Record):
     period_cycles: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkerRecord(Record):
+    """A mark of topstx (`flag` "instant"), or the "start" or "end" of a range; both have its `marker_id`."""
+
+    KIND: ClassVar[ActivityKind] = ActivityKind.MARKER
+    LAYOUTS: ClassVar[tuple[str, ...]] = (
+        "flags:B marker_id:Q timestamp_ns:q process_id:I thread_id:I name:s domain:s",
+    )
+
+    flags: int = 0
+    marker_id: int = 0
+    timestamp_ns: int = 0
+    process_id: int = 0
+    thread_id: int = 0
+    name: str = ""
+    domain: str = ""
+
+    @property
+    def flag(self) -> str:
+        """ "instant", "start" or "end"."""
+        return _name(acts.MARKER_FLAGS, self.flags)
+
+
 def _name(names: tuple[str, ...], number: int) -> str:
     return names[number] if number < len(names) else f"kind{number}"

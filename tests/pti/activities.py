@@ -35,6 +35,7 @@ def samples() -> list[tuple[int, acts.Activity]]:
         acts.MemoryActivity(acts.MEMORY_ALLOC, device, 2**47, 4096, 8192, **span, **PLACE, note="a.py:3"),
         acts.HostFunctionActivity("log", **span, **PLACE),
         acts.DeviceActivity(0, "S60", "s60", "abc", 3, 0),
+        acts.MarkerActivity(acts.MARKER_START, 9, 100, "step", "io", 41),
         acts.StreamRaceActivity("copy", "softmax", 2**47, 64, 100, 0, 6, 7),
     ]  # fmt: skip
     return [(acts.KIND_OF[type(each)], each) for each in made] + [

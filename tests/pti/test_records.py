@@ -36,6 +36,7 @@ SIZES = {
     ActivityKind.KERNEL_METRIC: (24,),
     ActivityKind.KERNEL_LINE: (68,),
     ActivityKind.PC_SAMPLING: (36,),
+    ActivityKind.MARKER: (37,),
 }
 
 

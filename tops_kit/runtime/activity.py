@@ -29,7 +29,10 @@ DEVICE: Final = 1 << 11
 STREAM_RACE: Final = 1 << 12
 PRINT: Final = 1 << 13
 HOST_FUNCTION: Final = 1 << 14
-ALL: Final = (1 << 15) - 1
+ALL: Final = (1 << 15) - 1  # of the runtime; who wants ranges and marks asks for MARKER, too
+MARKER: Final = 1 << 15
+MARKER_FLAGS: Final = ("unknown", "instant", "start", "end")
+MARKER_INSTANT, MARKER_START, MARKER_END = range(1, 4)
 
 # Directions and kinds of memory. Append only.
 COPY_KINDS: Final = ("unknown", "HtoD", "DtoH", "DtoD", "HtoH", "PtoP", "HtoSymbol", "SymbolToH")
@@ -286,6 +289,17 @@ class StreamRaceActivity(NamedTuple):
     second_stack: str = ""
 
 
+class MarkerActivity(NamedTuple):
+    """A mark of topstx, or the beginning or end of a range; both of one range have its `marker_id`."""
+
+    flag: int
+    marker_id: int
+    time_ns: int
+    name: str
+    domain: str  # "" for the default one
+    thread_id: int
+
+
 class PrintActivity(NamedTuple):
     """A line that a kernel printed, told when that has ended. `block`, `thread` (of the launch): who did."""
 
@@ -314,6 +328,7 @@ Activity = (
     | DeviceActivity
     | StreamRaceActivity
     | PrintActivity
+    | MarkerActivity
 )
 
 KIND_OF: Final[dict[type[Activity], int]] = {
@@ -331,4 +346,5 @@ KIND_OF: Final[dict[type[Activity], int]] = {
     DeviceActivity: DEVICE,
     StreamRaceActivity: STREAM_RACE,
     PrintActivity: PRINT,
+    MarkerActivity: MARKER,
 }

@@ -24,12 +24,15 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 from tops_kit.runtime import activity as acts
 from tops_kit.runtime.activity import Activity, ExternalCorrelation, OverheadActivity
 from tops_kit.runtime.api_point import ApiCall, ApiPoint, ThreadState
 from tops_kit.runtime.api_table import DRIVER_API, DRIVER_IDS, RUNTIME_API, RUNTIME_IDS
+
+if TYPE_CHECKING:
+    from tops_kit.runtime.markers import Markers
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -119,7 +122,8 @@ class Hooks:
     # _quick.c reads some of these, and writes none
     __slots__ = (
         "__weakref__", "_fork_seen", "_local", "_points", "_sinks", "_subscriptions", "_takers", "charge",
-        "gate", "kinds", "lock", "now_ns", "place", "poll", "serials", "sinks_gate", "stream_place",
+        "gate", "kinds", "lock", "markers", "now_ns", "place", "poll", "serials", "sinks_gate",
+        "stream_place",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -129,6 +133,7 @@ class Hooks:
         self.charge: Callable[[str], object] | None = None
         self.poll: Callable[[], object] | None = None
         self.kinds = 0
+        self.markers: Markers | None = None  # while anybody wants ranges and marks
         self.gate: Callable[[], bool] | None = None  # of calls: closed, they are told to nobody
         self.sinks_gate: Callable[[], bool] | None = (
             None  # of activities: the same, but for callbacks and costs
@@ -317,14 +322,23 @@ class Hooks:
         self.sinks_gate = _any_of(gates) if gates else None
         self.gate = None if listening or self.charge is not None else self.sinks_gate
         self.kinds = kinds
+        if bool(kinds & acts.MARKER) != (self.markers is not None):
+            self._follow_markers(bool(kinds & acts.MARKER))
         for point in self._points:
             key = (point.domain, point.cbid)
             point.callbacks = tuple(s for s in self._subscriptions if key in s.ids)
             if point.domain == RUNTIME_API:
                 # any activity's needs the number of the call it came from
-                point.idle = not (point.callbacks or kinds or self.charge is not None)
+                point.idle = not (point.callbacks or kinds & acts.ALL or self.charge is not None)
             else:
                 point.idle = not (point.callbacks or kinds & point.kind)
+
+    def _follow_markers(self, on: bool) -> None:
+        from tops_kit.runtime.markers import Markers
+
+        markers = self.markers or Markers(self)
+        markers.follow(on)
+        self.markers = markers if on else None
 
     def _forked(self) -> None:
         self.lock = threading.RLock()  # another thread of the parent's may have held it

@@ -49,6 +49,7 @@ __all__ = [
     "get_domain",
     "include_dir",
     "is_recording",
+    "listen",
     "mark",
     "on_session",
     "pop_range",
@@ -82,6 +83,7 @@ get_domain = _recorder.get_domain
 counter = _recorder.counter
 set_thread_name = _recorder.set_thread_name
 is_recording = _recorder.is_recording
+listen = _recorder.listen
 profiler_start = _recorder.profiler_start
 profiler_stop = _recorder.profiler_stop
 

@@ -10,14 +10,14 @@ if TYPE_CHECKING:
     from topstx.recorder.interface import Backend
 
 
-_INTERFACE = 6  # of _crec.c, which says when to raise it
+_INTERFACE = 7  # of _crec.c, which says when to raise it
 # What this version calls. An extension that was built of older sources (a checkout moved on, and was not
 # installed again) lacks the newest of it.
 _CALLED = (
     *("annotate", "push_range", "pop_range", "mark", "start_range", "end_range", "Domain", "Counter"),
     *("get_domain", "counter", "set_thread_name", "is_recording", "profiler_start", "profiler_stop"),
     *("process_entry", "session", "attach", "detach", "disable", "NAME"),
-    *("row", "row_wanted", "intern", "process_serial", "SharedTimeBase", "RowSink"),
+    *("row", "row_wanted", "intern", "process_serial", "SharedTimeBase", "RowSink", "listen"),
 )
 
 

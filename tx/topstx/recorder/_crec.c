@@ -27,6 +27,7 @@ PyMODINIT_FUNC PyInit__crec(void) {
 #include "topstx_capsule.h"
 
 #include "crec_names.h"
+#include "crec_listen.h"
 #include "crec_domain.h"
 #include "crec_annotate.h"
 #include "crec_rows.h"
@@ -35,7 +36,7 @@ PyMODINIT_FUNC PyInit__crec(void) {
 
 /* The Python side repeats this number (topstx/_backend.py). Raise both when a name, an argument, a result or a layout changes
  * on which the two rely: an extension built from other sources is then not used. */
-#define INTERFACE 6
+#define INTERFACE 7
 
 /* ---- the module's functions --------------------------------------------------------------------------------------------- */
 
@@ -44,6 +45,7 @@ static PyObject *push_range(PyObject *self, PyObject *const *args, Py_ssize_t co
     PyObject *a[ARGUMENTS];
     (void)self;
     if (TOPSTXI_LIKELY(count == 1) && TOPSTXI_LIKELY(!kwnames)) {
+        hear(HEARD_PUSH, 0, args[0], default_domain->name);
         if (TOPSTXI_LIKELY(recording == TOPSTX_RECORDING_OFF)) {
             skip(default_domain);
             Py_RETURN_NONE;
@@ -61,8 +63,10 @@ static PyObject *push_range(PyObject *self, PyObject *const *args, Py_ssize_t co
         }
     }
     if (take_arguments("push_range", args, count, kwnames, 1, a) < 0) return NULL;
-    if (recording == TOPSTX_RECORDING_OFF) skip(domain_of(a[DOMAIN]));
-    else push(a, domain_of(a[DOMAIN]));
+    domain_object *d = domain_of(a[DOMAIN]);
+    if (d && (count != 1 || kwnames)) hear(HEARD_PUSH, 0, a[MESSAGE], d->name); /* else it was heard above */
+    if (recording == TOPSTX_RECORDING_OFF) skip(d);
+    else push(a, d);
     return done();
 }
 
@@ -77,6 +81,10 @@ static PyObject *pop_range(PyObject *self, PyObject *const *args, Py_ssize_t cou
         }
         domain = args[0] == Py_None ? NULL : args[0];
     }
+    if (TOPSTXI_UNLIKELY(listener != NULL)) {
+        domain_object *d = domain_of(domain);
+        if (d) hear(HEARD_POP, 0, NULL, d->name);
+    }
     if (!nothing_to_pop()) pop(domain_of(domain));
     return done();
 }
@@ -85,6 +93,10 @@ static PyObject *mark(PyObject *self, PyObject *const *args, Py_ssize_t count, P
     PyObject *a[ARGUMENTS];
     (void)self;
     if (take_arguments("mark", args, count, kwnames, 1, a) < 0) return NULL;
+    if (TOPSTXI_UNLIKELY(listener != NULL)) {
+        domain_object *d = domain_of(a[DOMAIN]);
+        if (d) hear(HEARD_MARK, 0, a[MESSAGE], d->name);
+    }
     if (topstxi_recording() == TOPSTX_RECORDING_ON) do_mark(a, domain_of(a[DOMAIN]));
     return done();
 }
@@ -93,8 +105,8 @@ static PyObject *start_range(PyObject *self, PyObject *const *args, Py_ssize_t c
     PyObject *a[ARGUMENTS];
     (void)self;
     if (take_arguments("start_range", args, count, kwnames, 1, a) < 0) return NULL;
-    if (topstxi_recording() == TOPSTX_RECORDING_OFF) return PyLong_FromLong(0);
-    return started(start(a, domain_of(a[DOMAIN])));
+    if (topstxi_recording() == TOPSTX_RECORDING_OFF && !listener) return PyLong_FromLong(0);
+    return started(start_heard(a, domain_of(a[DOMAIN])));
 }
 
 static PyObject *end_range(PyObject *self, PyObject *range_id) { return domain_end(self, range_id); }
@@ -244,6 +256,7 @@ static PyMethodDef functions[] = {
     {"profiler_stop", profiler_stop, METH_NOARGS,
      "profiler_stop()\n--\n\nSwitch it off; the captured range ends, and --capture-range-end says what follows."},
     {"disable", disable, METH_NOARGS, "disable()\n--\n\nTurn everything off for good; decorators return the function itself."},
+    {"listen", listen, METH_O, "listen(function, /)\n--\n\nCall function(what, key, message, domain) at each mark and range; None: no more."},
     {"row", AS_FUNCTION(row), METH_FASTCALL,
      "row(kind, begin_ns, end_ns, name, body, correlation_id=0, /)\n--\n\nRecord a row of another table; whether it was."},
     {"row_wanted", row_wanted, METH_O, "row_wanted(kind, /)\n--\n\nWhether rows of this kind are recorded now."},

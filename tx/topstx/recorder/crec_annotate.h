@@ -66,6 +66,7 @@ static __attribute__((noinline)) int keep_outer(annotate_object *a) {
 
 static inline void annotate_begin(annotate_object *a) {
     topstxi_handle h = {NULL, 0, 0, 0};
+    hear(HEARD_ENTER, (uintptr_t)a, a->message, a->domain->name);
     if (topstxi_recording() == TOPSTX_RECORDING_OFF) {
         if (TOPSTXI_LIKELY(!a->entered)) return;
     } else {
@@ -112,6 +113,7 @@ static const char *error_name(PyObject *type) {
 
 static inline void annotate_end(annotate_object *a, PyObject *error) {
     topstxi_handle h;
+    hear(HEARD_EXIT, (uintptr_t)a, NULL, a->domain->name);
     if (TOPSTXI_LIKELY(a->entered)) {
         if (TOPSTXI_LIKELY(a->entered == 1)) {
             h = a->handle;
@@ -352,10 +354,23 @@ typedef struct { /* a plain function, with a range around each call */
     PyObject *weak_references;
 } wrapper_object;
 
+/* A call while somebody listens. */
+static __attribute__((noinline)) PyObject *wrapper_heard(wrapper_object *w, PyObject *const *args, size_t flags, PyObject *kwnames) {
+    topstxi_handle h = {NULL, 0, 0, 0};
+    PyObject *result;
+    hear(HEARD_ENTER, (uintptr_t)w, w->message, w->domain->name);
+    if (topstxi_recording() != TOPSTX_RECORDING_OFF) open_range(&h, w->message, w->domain, w->category, w->color, w->payload);
+    result = interruption ? raise_interruption() : PyObject_Vectorcall(w->function, args, flags, kwnames);
+    topstxi_close_handle(&h, TOPSTXI_LIKELY(result != NULL) ? NULL : error_name(PyErr_Occurred()));
+    hear(HEARD_EXIT, (uintptr_t)w, NULL, w->domain->name);
+    return result;
+}
+
 static PyObject *wrapper_vectorcall(PyObject *self, PyObject *const *args, size_t flags, PyObject *kwnames) {
     wrapper_object *w = (wrapper_object *)self;
     topstxi_handle h = {NULL, 0, 0, 0};
     PyObject *result;
+    if (TOPSTXI_UNLIKELY(listener != NULL)) return wrapper_heard(w, args, flags, kwnames);
     if (topstxi_recording() == TOPSTX_RECORDING_OFF) return PyObject_Vectorcall(w->function, args, flags, kwnames);
     open_range(&h, w->message, w->domain, w->category, w->color, w->payload);
     if (TOPSTXI_UNLIKELY(interruption != NULL)) {

@@ -259,10 +259,21 @@ static uint64_t start(PyObject *const a[ARGUMENTS], domain_object *d) {
     return handle;
 }
 
+/* As start, and whoever listens is told. */
+static uint64_t start_heard(PyObject *const a[ARGUMENTS], domain_object *d) {
+    uint64_t handle = topstxi_recording() == TOPSTX_RECORDING_OFF ? 0 : start(a, d);
+    return d ? hear_start(handle, a[MESSAGE], d->name) : handle;
+}
+
+static inline void end_handle(uint64_t handle) {
+    if (handle) hear(HEARD_END, handle, NULL, default_domain->name);
+    if (handle && !(handle & HEARD_ALONE) && topstxi_state.control) topstxi_end(handle);
+}
+
 /* The int of a range that began; what interrupted the call ends it again. */
 static PyObject *started(uint64_t handle) {
     if (TOPSTXI_UNLIKELY(interruption != NULL)) {
-        if (handle) topstxi_end(handle);
+        end_handle(handle);
         return raise_interruption();
     }
     return PyLong_FromUnsignedLongLong(handle);
@@ -274,7 +285,7 @@ static void end(PyObject *range_id) {
     if (PyLong_Check(range_id)) {
         handle = PyLong_AsUnsignedLongLong(range_id);
         if (!PyErr_Occurred()) {
-            if (handle && topstxi_state.control) topstxi_end(handle);
+            end_handle(handle);
             return;
         }
         PyErr_Clear();
@@ -382,6 +393,7 @@ static PyObject *domain_push(PyObject *self, PyObject *const *args, Py_ssize_t c
     } else if (take_arguments("push_range", args, count, kwnames, 0, a) < 0) {
         return NULL;
     }
+    hear(HEARD_PUSH, 0, a[MESSAGE], ((domain_object *)self)->name);
     if (topstxi_recording() == TOPSTX_RECORDING_OFF) skip((domain_object *)self);
     else push(a, (domain_object *)self);
     return done();
@@ -389,6 +401,7 @@ static PyObject *domain_push(PyObject *self, PyObject *const *args, Py_ssize_t c
 
 static PyObject *domain_pop(PyObject *self, PyObject *unused) {
     (void)unused;
+    hear(HEARD_POP, 0, NULL, ((domain_object *)self)->name);
     if (!nothing_to_pop()) pop((domain_object *)self);
     Py_RETURN_NONE;
 }
@@ -396,6 +409,7 @@ static PyObject *domain_pop(PyObject *self, PyObject *unused) {
 static PyObject *domain_mark(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *kwnames) {
     PyObject *a[ARGUMENTS];
     if (take_arguments("mark", args, count, kwnames, 0, a) < 0) return NULL;
+    hear(HEARD_MARK, 0, a[MESSAGE], ((domain_object *)self)->name);
     do_mark(a, (domain_object *)self);
     return done();
 }
@@ -403,8 +417,8 @@ static PyObject *domain_mark(PyObject *self, PyObject *const *args, Py_ssize_t c
 static PyObject *domain_start(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *kwnames) {
     PyObject *a[ARGUMENTS];
     if (take_arguments("start_range", args, count, kwnames, 0, a) < 0) return NULL;
-    if (topstxi_recording() == TOPSTX_RECORDING_OFF) return PyLong_FromLong(0);
-    return started(start(a, (domain_object *)self));
+    if (topstxi_recording() == TOPSTX_RECORDING_OFF && !listener) return PyLong_FromLong(0);
+    return started(start_heard(a, (domain_object *)self));
 }
 
 static PyObject *domain_end(PyObject *self, PyObject *range_id) {

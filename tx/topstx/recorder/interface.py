@@ -194,6 +194,15 @@ class Backend(Protocol):
         """The folder attached to, or None."""
         ...
 
+    def listen(self, function: Callable[[int, int, Any, str], object] | None, /) -> None:
+        """Call `function(what, key, message, domain)` at each mark and at the beginning and end of each
+        range, whether or not anything is recorded; None: no more. `what`: 0 mark, 1 push, 2 pop, 3 enter and
+        4 exit of an annotate, 5 start, 6 end. `key` tells open ranges of `annotate` and `start_range` apart,
+        0 for others. While there is one, `start_range` gives an id also where nothing is recorded. What it
+        raises is forgotten.
+        """
+        ...
+
     def is_recording(self) -> bool:
         """True when attached and control.recording is not off."""
         ...

@@ -15,7 +15,23 @@ from struct import error as StructError  # noqa: N812
 
 from topstx.recorder import layout, twin_values
 from topstx.recorder.twin_process import EXCLUDED, categories_of
-from topstx.recorder.twin_ranges import attr_of, begin, finish, name_of, pop, push
+from topstx.recorder.twin_ranges import (
+    ALONE,
+    END,
+    ENTER,
+    EXIT,
+    MARK,
+    POP,
+    PUSH,
+    attr_of,
+    begin,
+    finish,
+    listen,
+    listening,
+    name_of,
+    pop,
+    push,
+)
 from topstx.recorder.twin_session import (
     attach,
     current,
@@ -48,6 +64,7 @@ __all__ = [
     "get_domain",
     "intern",
     "is_recording",
+    "listen",
     "mark",
     "note_exit",
     "pop_range",
@@ -84,6 +101,8 @@ def push_range(
 ) -> None:
     """Begin a range of this thread and task; pop_range ends it."""
     process = current.process
+    if listening.on:
+        listening.hear(PUSH, 0, message, "" if domain is None else _domain_name(domain))
     if process is None:
         return
     if color is domain is category is payload is None and process.recording[0] == _ON:
@@ -101,6 +120,8 @@ def push_range(
 def pop_range(domain: object = None) -> None:
     """End the innermost range that push_range began in this domain, thread and task."""
     process = current.process
+    if listening.on:
+        listening.hear(POP, 0, None, "" if domain is None else _domain_name(domain))
     if process is not None:
         pop(process, "" if domain is None else _domain_name(domain))
 
@@ -131,6 +152,8 @@ class annotate:  # noqa: N801 - the name is part of the interface
 
     def __enter__(self) -> annotate:
         process = current.process
+        if listening.on:
+            listening.hear(ENTER, id(self), self._message, self._domain)
         if process is not None:
             self._open.append(
                 begin(process, self._message, self._color, self._domain, self._category, self._payload, 0)
@@ -138,6 +161,8 @@ class annotate:  # noqa: N801 - the name is part of the interface
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: object, traceback: object) -> None:
+        if listening.on:
+            listening.hear(EXIT, id(self), None, self._domain)
         if self._open:
             opened = self._open.pop() if len(self._open) == 1 else self._mine()
             if opened is not None:
@@ -186,6 +211,9 @@ class annotate:  # noqa: N801 - the name is part of the interface
         from functools import update_wrapper
 
         def annotated(*args: object, **kwargs: object) -> object:
+            if listening.on:
+                with annotate(message, color, domain, category, payload):
+                    return func(*args, **kwargs)
             process = current.process
             if process is None:
                 return func(*args, **kwargs)
@@ -215,6 +243,8 @@ def mark(
 ) -> None:
     """Record a moment."""
     process = current.process
+    if listening.on:
+        listening.hear(MARK, 0, message, "" if domain is None else _domain_name(domain))
     if process is None or process.recording[0] != _ON:
         return
     attr = attr_of(process, color, "" if domain is None else _domain_name(domain), category)
@@ -236,6 +266,13 @@ def start_range(
     payload: object = None,
 ) -> int:
     """Begin a range that any thread or task may end. Returns an int for end_range."""
+    handle = _start(message, color, domain, category, payload)
+    if listening.on:
+        return listening.start(handle, message, "" if domain is None else _domain_name(domain))
+    return handle
+
+
+def _start(message: object, color: object, domain: object, category: object, payload: object) -> int:
     process = current.process
     if process is None:
         return 0
@@ -254,6 +291,11 @@ def start_range(
 def end_range(range_id: int | None) -> None:
     """End a range by the id that start_range returned."""
     process = current.process
+    if isinstance(range_id, int) and range_id:
+        if listening.on:
+            listening.hear(END, range_id, None, "")
+        if ALONE <= range_id < 2 * ALONE:
+            return
     if process is None or range_id is None:
         return
     if isinstance(range_id, int):
@@ -372,11 +414,15 @@ class Domain:
         self, message: object = None, color: object = None, category: object = None, payload: object = None
     ) -> None:
         process = current.process
+        if listening.on:
+            listening.hear(PUSH, 0, message, self.name)
         if process is not None:
             push(process, message, color, self.name, category, payload)
 
     def pop_range(self) -> None:
         process = current.process
+        if listening.on:
+            listening.hear(POP, 0, None, self.name)
         if process is not None:
             pop(process, self.name)
 

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from topstx.recorder import layout, twin_values
 from topstx.recorder.twin_process import EXCLUDED, Process
 from topstx.recorder.twin_ring import HIDDEN
@@ -12,11 +14,58 @@ from topstx.recorder.twin_session import current
 
 TYPE_CHECKING = False  # `typing` is too heavy for `import topstx`
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from topstx.recorder.twin_ring import Open, Stack, Writer
+
+    Listener = Callable[[int, int, object, str], object]
 
 _ON = layout.RECORDING_ON
 _PUSHED, _CAPTURE, _ERROR = layout.FLAG_PUSHED, layout.FLAG_CAPTURE, layout.FLAG_ERROR
 _KEPT_FLAGS = 0xFF & ~(_PUSHED | _CAPTURE)  # of an open range, in its record
+
+# -- who hears of ranges and marks as they happen, recorded or not; in C it is crec_listen.h --
+
+MARK, PUSH, POP, ENTER, EXIT, START, END = range(7)
+ALONE = 1 << 63  # of a started range's id: nothing was recorded of it, the listener alone knows it
+
+
+class Listening:
+    """Of one process. `on`: whether anybody listens."""
+
+    __slots__ = ("_ids", "_listener", "on")
+
+    def __init__(self) -> None:
+        self.on = False
+        self._listener: Listener | None = None
+        self._ids = itertools.count(1)
+
+    def listen(self, listener: Listener | None) -> None:
+        """Call `listener(what, key, message, domain)` from now on; None: nobody."""
+        self._listener = listener
+        self.on = listener is not None
+
+    def hear(self, what: int, key: int, message: object, domain: str) -> None:
+        """Tell it; what the listener raises is forgotten."""
+        listener = self._listener
+        if listener is not None:
+            try:
+                listener(what, key, message, domain)
+            except Exception:
+                pass
+
+    def start(self, handle: int, message: object, domain: str) -> int:
+        """A range starts; its id, `handle` where it is recorded."""
+        handle = handle or ALONE | next(self._ids)
+        self.hear(START, handle, message, domain)
+        return handle
+
+
+listening = Listening()
+listen = listening.listen
+
+
+# -- ranges --
 
 
 def push(
