@@ -10,14 +10,14 @@ REPORT = with_base(
     Report(
         "kern_counters",
         "Kernel Counters",
-        "Kernels by time, with the counters of their launches. Bound is the kernel's own: memory, compute, "
-        "launch (beginning and ending took most of it), or latency (no resource was busy: what it waited for, "
-        "Bound By, took its time). Starved is the share of launches for which the device had nothing to do and "
-        "whose call took longer than the kernel, outside of graphs: these wait for the host, whatever bounds the "
-        "kernel. Op are operations of all types, a multiply-accumulate is two; Peak is that of the unit and "
-        "type in which most was done; Roof is what the part could reach at the kernel's Op/B, operations a "
-        "byte of L3. Stall is the share of the time of the SIPs in use. Contention: how much of the time "
-        "came from sharing with others.",
+        "Kernels by time, with the counters of their launches. Bound is the kernel's own: memory, "
+        "compute, launch (beginning and ending took most of it), or latency (no resource was busy: what "
+        "it waited for, Bound By, took its time). Starved is the share of launches for which the device "
+        "had nothing to do and whose call took longer than the kernel, outside of graphs: these wait for "
+        "the host, whatever bounds the kernel. Op are operations of all types, a multiply-accumulate is "
+        "two; Peak is that of the unit and type in which most was done; Roof is what the part could reach "
+        "at the kernel's Op/B, operations a byte of L3. Stall is the share of the time of the SIPs in "
+        "use. Contention: how much of the time came from sharing with others.",
         requires=("kernel", "kernel_metric"),
         columns=(
             column("Time (%)", "percent"),
