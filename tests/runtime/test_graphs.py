@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 import tops_kit as tops
 from tops_kit.runtime import activity as acts
 from tops_kit.runtime.graph.executable import _lanes
+from tops_kit.runtime.process import RUNTIME
 
 from .programs import add, floats, scale, spin
 from .test_streams import told
@@ -149,7 +151,7 @@ def test_graphs_take_other_arguments() -> None:
     assert np.allclose(y.numpy(), floats(64) * 7)
     other.add_empty()
     with pytest.raises(
-        tops.TopsError, match=r"topsErrorGraphExecUpdateFailure \(910\): .*other nodes or edges"
+        tops.TopsError, match=r"topsErrorGraphExecUpdateFailure \(910\): .*other nodes, edges or devices"
     ):
         run.update(other)
     different = tops.Graph()
@@ -264,12 +266,94 @@ def test_lanes_keep_the_order(data: st.DataObject) -> None:
         tuple(sorted(data.draw(st.sets(st.integers(0, k - 1), max_size=3)))) if k else ()
         for k in range(count)
     ]
-    lane_of, lanes = _lanes(list(range(count)), after)
-    assert set(lane_of.values()) == set(range(lanes))
+    devices: list[Any] = [data.draw(st.sampled_from("ab")) for _ in range(count)]
+    lane_of, lanes = _lanes(list(range(count)), after, devices, devices[0])
+    assert set(lane_of.values()) == set(range(len(lanes)))
+    assert all(lanes[lane_of[k]] == devices[k] for k in range(count))
     ancestors: list[set[int]] = []
     for waits in after:
         ancestors.append(set(waits).union(*(ancestors[k] for k in waits)))
-    for lane in range(lanes):
+    for lane in range(len(lanes)):
         nodes = [k for k in range(count) if lane_of[k] == lane]
         for before, then in itertools.pairwise(nodes):
             assert before in ancestors[then]
+
+
+@pytest.fixture
+def two_devices(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    RUNTIME.end()
+    monkeypatch.setenv("TOPS_CLOCK", "model")
+    monkeypatch.setenv("TOPS_DEVICES", "2xs60")
+    yield
+    RUNTIME.end()
+
+
+def test_a_capture_goes_over_devices(two_devices: None) -> None:
+    x = tops.array(floats(1000))
+    expected = x.numpy() * np.float32(2) * np.float32(3)
+    with tops.Device(1):
+        y, z = tops.zeros(1000), tops.zeros(1000)
+        far = tops.Stream()
+    near = tops.Stream()
+    tops.synchronize(0)
+    tops.synchronize(1)
+    near.begin_capture()
+    with near:
+        scale[12](x, x, 2.0)
+        tops.memcpy_peer_async(y, x, stream=near)
+        far.wait_event(near.record())
+        with far:
+            scale[12](y, z, 3.0)
+        with pytest.raises(tops.TopsError, match="topsErrorStreamCaptureImplicit"), tops.Device(1):
+            tops.memset_async(y, 0)
+    with pytest.raises(tops.TopsError, match="topsErrorStreamCaptureInvalidated"):
+        near.end_capture()
+    x[...] = floats(1000)
+    tops.synchronize(0)
+    near.begin_capture()
+    with near:
+        scale[12](x, x, 2.0)
+        tops.memcpy_peer_async(y, x, stream=near)
+        far.wait_event(near.record())
+        with far:
+            scale[12](y, z, 3.0)
+        near.wait_event(far.record())
+        tops.memcpy_peer_async(x, z, stream=near)
+    run = near.end_capture().instantiate()
+    with told(acts.KERNEL) as kernels:
+        run.launch(near)
+        near.synchronize()
+    assert [(k.name, k.device_id, k.graph_node_id) for k in kernels] == [("scale", 0, 1), ("scale", 1, 3)]
+    assert kernels[0].end_ns < kernels[1].start_ns
+    assert np.array_equal(z.numpy(), expected)
+    assert np.array_equal(x.numpy(), expected)
+    with pytest.raises(tops.TopsError, match="the graph to 0"):
+        run.launch(far)
+
+
+def test_nodes_of_several_devices(two_devices: None) -> None:
+    x = tops.array(floats(1000))
+    with tops.Device(1):
+        y = tops.zeros(1000)
+        far = tops.Stream()
+    tops.synchronize(0)
+    tops.synchronize(1)
+    graph = tops.Graph()
+    cleared = graph.add_memset(y, 0)
+    copied = graph.add_memcpy(y, x, after=[cleared])
+    scaled = graph.add_kernel(scale.options(stream=far)[12], (y, y, 3.0), after=[copied])
+    graph.add_memcpy(x, y, after=[scaled])
+    expected = x.numpy() * np.float32(3)
+    run = graph.instantiate()
+    run.launch()
+    tops.synchronize()
+    assert np.array_equal(x.numpy(), expected)
+    run.set_arguments(scaled, y, y, 1.0)
+    run.launch()
+    tops.synchronize()
+    assert np.array_equal(y.numpy(), expected)
+    other = tops.Graph()
+    for _ in range(4):
+        other.add_empty()
+    with pytest.raises(tops.TopsError, match="topsErrorGraphExecUpdateFailure"):
+        run.update(other)

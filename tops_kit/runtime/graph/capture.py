@@ -11,6 +11,7 @@ from tops_kit.runtime.graph.graph import Graph
 from tops_kit.runtime.process import RUNTIME
 
 if TYPE_CHECKING:
+    from tops_kit.runtime.context import Context
     from tops_kit.runtime.event import Event
     from tops_kit.runtime.graph.nodes import Node
     from tops_kit.runtime.stream import Stream
@@ -25,14 +26,27 @@ class Capture:
         self.graph = Graph(device=stream.device)
         self.frontier: dict[Stream, tuple[int, ...]] = {stream: ()}
         self.invalid = False
+        self._contexts: list[Context] = []
+        self.use(stream.context)
+
+    def use(self, context: Context) -> None:
+        """A device has a part in it: its default stream can't be used until the end."""
+        if context not in self._contexts:
+            self._contexts.append(context)
+            context.change_captures(1)
+
+    def leave(self) -> None:
+        """It is over."""
+        for stream in self.frontier:
+            stream.capture = None
+        for context in self._contexts:
+            context.change_captures(-1)
+        self._contexts.clear()
 
     def add(self, stream: Stream, node: Node) -> int:
         """A call on a stream."""
         self.check()
-        if stream.context is not self.graph.context:
-            self.invalidate()
-            fail(Code.topsErrorStreamCaptureUnsupported, "a capture of more than one device")
-        number = self.graph.add(node, self.frontier[stream])
+        number = self.graph.add(node, self.frontier[stream], stream.context)
         self.frontier[stream] = (number,)
         return number
 
@@ -61,7 +75,6 @@ def begin(stream: Stream) -> None:
     capture = Capture(stream)
     stream.capture = capture
     RUNTIME.local.capture = capture
-    stream.context.change_captures(1)
 
 
 def end(stream: Stream) -> Graph:
@@ -76,10 +89,8 @@ def end(stream: Stream) -> Graph:
         )
     if capture.thread != threading.get_ident():
         fail(Code.topsErrorStreamCaptureWrongThread, "the capture was begun by another thread")
-    for other in capture.frontier:
-        other.capture = None
+    capture.leave()
     RUNTIME.local.capture = None
-    stream.context.change_captures(-1)
     capture.check()
     graph = capture.graph
     joined = graph.ancestors(capture.frontier[stream])
@@ -122,6 +133,7 @@ def join(stream: Stream, event: Event) -> None:
             other.invalidate()
             fail(Code.topsErrorStreamCaptureUnsupported, "the default stream can't become part of a capture")
         stream.capture = other
+        other.use(stream.context)
         other.frontier[stream] = event.nodes
         return
     if capture is not other:

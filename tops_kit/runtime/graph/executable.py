@@ -8,6 +8,7 @@ from tops_kit.gcu.simulation import Operation, make_room
 from tops_kit.runtime import activity as acts
 from tops_kit.runtime.array import Array
 from tops_kit.runtime.codes import Code
+from tops_kit.runtime.context import Context
 from tops_kit.runtime.errors import fail
 from tops_kit.runtime.graph.graph import Graph
 from tops_kit.runtime.graph.nodes import KernelNode, Node
@@ -32,15 +33,19 @@ class GraphExec:
         self._quick: list[Any] | None = None  # what launches nodes in C, in order; None: not looked at yet
         self._after = list(graph.after)
         self._order = graph.order()
-        self._lane_of, lanes = _lanes(self._order, self._after)
+        self._contexts = list(graph.contexts)
+        self._lane_of, lanes = _lanes(self._order, self._after, self._contexts, self.context)
         # lane 0 is the stream that it is launched on
-        self._streams = [Stream._inner(self.context) for _ in range(lanes - 1)]
+        self._streams = [Stream._inner(context) for context in lanes[1:]]
 
     def check(self) -> None:
         """Raises TopsError where it can't be used any more."""
         if self.destroyed:
             fail(Code.topsErrorInvalidHandle, f"executable graph {self.id} was destroyed")
         self.context.check()
+        for stream in self._streams:
+            if stream.context is not self.context:
+                stream.context.check()
 
     def launch(self, stream: Stream | None = None) -> None:
         """Launch all of it on a stream (default: the thread's): one call for all nodes. Raises TopsError."""
@@ -136,7 +141,9 @@ class GraphExec:
         place = {number: first + k for k, number in enumerate(self._order)}
         waits = capture.frontier[stream]
         for number in self._order:
-            capture.graph.add(self._nodes[number], [place[k] for k in self._after[number]] or waits)
+            context = self._contexts[number]
+            capture.use(context)
+            capture.graph.add(self._nodes[number], [place[k] for k in self._after[number]] or waits, context)
         used = {k for before in self._after for k in before}
         ends = [place[k] for k in self._order if k not in used]
         capture.frontier[stream] = tuple(ends) or waits
@@ -149,10 +156,10 @@ class GraphExec:
         """Take the arguments of a graph of the same shape. Raises TopsError: it has another shape."""
         self.check()
         graph.check()
-        if graph.after != self._after:
+        if graph.after != self._after or graph.contexts != self._contexts:
             fail(
                 Code.topsErrorGraphExecUpdateFailure,
-                f"{graph!r} has other nodes or edges than executable graph {self.id}: instantiate it",
+                f"{graph!r} has other nodes, edges or devices than {self!r}: instantiate it",
             )
         for number, (old, new) in enumerate(zip(self._nodes, graph.nodes, strict=True)):
             if not old.fits(new):
@@ -171,7 +178,8 @@ class GraphExec:
         old = self._nodes[node] if 0 <= node < len(self._nodes) else None
         if not isinstance(old, KernelNode):
             fail(Code.topsErrorInvalidValue, f"node {node} of executable graph {self.id} is no kernel")
-        plan, values, _ = old.plan.launcher.plan_for(args, keywords, self.context.default_stream)
+        stream = self._contexts[node].default_stream
+        plan, values, _ = old.plan.launcher.plan_for(args, keywords, stream)
         self._nodes[node] = KernelNode(plan, values)
         self._quick = None
 
@@ -228,24 +236,29 @@ class _Begin:
         self._tag.begin(operation)
 
 
-def _lanes(order: list[int], after: list[tuple[int, ...]]) -> tuple[dict[int, int], int]:
-    """A stream for each node: that of one it waits for where nothing else follows there, else another."""
+def _lanes(
+    order: list[int], after: list[tuple[int, ...]], contexts: list[Context], first: Context
+) -> tuple[dict[int, int], list[Context]]:
+    """A stream for each node: that of one it waits for where nothing else follows there, else another.
+
+    All nodes of a stream are of one device; lane 0 is of `first`. With the device of each lane.
+    """
     lane_of: dict[int, int] = {}
-    last: list[int] = []  # the last node of each lane
+    last = [-1]  # the last node of each lane
+    lanes = [first]
     before: dict[int, set[int]] = {}
     for number in order:
         known = set(after[number]).union(*(before[k] for k in after[number]))
         before[number] = known
+        own = [lane for lane, context in enumerate(lanes) if context is contexts[number]]
         # a lane whose last node comes before this one anyway
-        fitting = [lane for lane, node in enumerate(last) if node in after[number]]
-        fitting += [lane for lane, node in enumerate(last) if node in known]
-        if not last:
-            last.append(number)
-            lane_of[number] = 0
-        elif fitting:
+        fitting = [lane for lane in own if last[lane] in after[number]]
+        fitting += [lane for lane in own if last[lane] in known or last[lane] < 0]
+        if fitting:
             lane_of[number] = fitting[0]
             last[fitting[0]] = number
         else:
             lane_of[number] = len(last)
             last.append(number)
-    return lane_of, max(len(last), 1)
+            lanes.append(contexts[number])
+    return lane_of, lanes

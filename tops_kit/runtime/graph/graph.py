@@ -23,16 +23,17 @@ if TYPE_CHECKING:
 
 
 class Graph:
-    """Work of a device: nodes, each after others. From `Stream.end_capture`, or made here node by node.
+    """Work of a device, and of others: nodes, each after others. From `Stream.end_capture`, or made here.
 
-    `add_...` give a node's number; `after` are the numbers of those it waits for. `instantiate` makes it
-    executable. Raises TopsError.
+    `add_...` give a node's number; `after` are the numbers of those it waits for. It is launched on a stream
+    of its device; nodes of other devices run there. `instantiate` makes it executable. Raises TopsError.
     """
 
     def __init__(self, *, device: int | None = None) -> None:
         self.context = _create(device)
         self.id = next(RUNTIME.graph_ids)
         self.nodes: list[Node] = []
+        self.contexts: list[Context] = []  # for each node, where it runs
         self.after: list[tuple[int, ...]] = []  # for each node, the numbers of those it waits for
         self.constants: dict[str, Array] = {}
         self.destroyed = False
@@ -43,14 +44,15 @@ class Graph:
             fail(Code.topsErrorInvalidHandle, f"graph {self.id} was destroyed")
         self.context.check()
 
-    def add(self, node: Node, after: Iterable[int] = ()) -> int:
-        """A node as the runtime has it."""
+    def add(self, node: Node, after: Iterable[int] = (), context: Context | None = None) -> int:
+        """A node as the runtime has it; `context`: where it runs (default: the graph's device)."""
         self.check()
         number = len(self.nodes)
         waits = tuple(dict.fromkeys(after))
         for other in waits:
             self._known(other)
         self.nodes.append(node)
+        self.contexts.append(self.context if context is None else context)
         self.after.append(waits)
         return number
 
@@ -58,26 +60,33 @@ class Graph:
     def add_kernel(
         self, launcher: Launcher, args: Iterable[Any] = (), after: Iterable[int] = (), **keywords: Any
     ) -> int:
-        """A kernel with threads and arguments on the device: `add_kernel(scale[24], (x, y, n))`."""
-        plan, values, on_device = launcher.plan_for(tuple(args), keywords, self.context.default_stream)
+        """A kernel with threads and arguments on a device: `add_kernel(scale[24], (x, y, n))`.
+
+        It runs on the graph's device, or that of the stream that its options say.
+        """
+        chosen = launcher.settings.stream
+        context = self.context if chosen is None else chosen.context
+        plan, values, on_device = launcher.plan_for(tuple(args), keywords, context.default_stream)
         if not on_device and plan.arrays:
             fail(
                 Code.topsErrorInvalidValue,
                 f"kernel {plan.name} of a graph takes arrays of a device: copy them: tops.asarray(x)",
             )
-        return self.add(KernelNode(plan, values), after)
+        return self.add(KernelNode(plan, values), after, context)
 
     @api("topsGraphAddMemcpyNode")
     def add_memcpy(
         self, target: Any, source: Any, size_bytes: int | None = None, after: Iterable[int] = ()
     ) -> int:
-        """A copy of bytes; see `tops.memcpy`."""
+        """A copy of bytes, by the graph's device where that takes part; see `tops.memcpy`."""
         size = None if size_bytes is None else size_of(size_bytes, "a copy")
         into, out_of = side_of(target, size, write=True), side_of(source, size, write=False)
         size = min(into.size_bytes, out_of.size_bytes) if size is None else size
-        if self.context not in (into.context, out_of.context):
-            fail(Code.topsErrorInvalidValue, f"a copy that device {self.context.device_id} has no part in")
-        return self.add(CopyNode(into, out_of, size, mover(into, out_of, size)), after)
+        own = [side.context for side in (out_of, into) if side.context is not None]
+        if not own:
+            fail(Code.topsErrorInvalidValue, "a copy that no device has a part in")
+        context = self.context if self.context in own else own[0]
+        return self.add(CopyNode(into, out_of, size, mover(into, out_of, size)), after, context)
 
     @api("topsGraphAddMemsetNode")
     def add_memset(
@@ -92,13 +101,12 @@ class Graph:
         """A fill; see `tops.memset`."""
         size = None if size_bytes is None else size_of(size_bytes, "a fill")
         side = side_of(target, size, write=True)
-        if side.context is not self.context or bits not in (8, 16, 32):
-            fail(
-                Code.topsErrorInvalidValue, "memset fills memory of the graph's device with 8, 16 or 32 bits"
-            )
+        if side.context is None or bits not in (8, 16, 32):
+            fail(Code.topsErrorInvalidValue, "memset fills memory of a device with 8, 16 or 32 bits")
         size = side.size_bytes if size is None else size
         bare = value & ((1 << bits) - 1)
-        return self.add(FillNode(side, bare, bits // 8, size, filler(side, bare, bits // 8, size)), after)
+        node = FillNode(side, bare, bits // 8, size, filler(side, bare, bits // 8, size))
+        return self.add(node, after, side.context)
 
     @api("topsGraphAddHostNode")
     def add_host(self, function: Callable[..., object], *args: Any, after: Iterable[int] = ()) -> int:
@@ -115,7 +123,7 @@ class Graph:
     @api("topsGraphAddEventRecordNode")
     def add_event_record(self, event: Event, after: Iterable[int] = ()) -> int:
         """An event that is recorded."""
-        return self.add(EventNode(event), after)
+        return self.add(EventNode(event), after, event.context)
 
     @api("topsGraphAddChildGraphNode")
     def add_graph(self, graph: Graph, after: Iterable[int] = ()) -> int:
@@ -123,9 +131,9 @@ class Graph:
         graph.check()
         waits = tuple(after)
         first = len(self.nodes)
-        nodes, edges = list(graph.nodes), list(graph.after)
-        for node, before in zip(nodes, edges, strict=True):
-            self.add(node, [first + k for k in before] or waits)
+        nodes, edges, contexts = list(graph.nodes), list(graph.after), list(graph.contexts)
+        for node, before, context in zip(nodes, edges, contexts, strict=True):
+            self.add(node, [first + k for k in before] or waits, context)
         used = {k for before in edges for k in before}
         self.constants |= graph.constants
         return self.add(Node(), [first + k for k in range(len(nodes)) if k not in used] or waits)

@@ -40,7 +40,7 @@ static PyObject *make_node(PyObject *module, PyObject *args) {
 }
 
 /* What the call has that launches the graph. False: not here. */
-static bool call_of_graph(call *c, bool listening, PyObject *context) {
+static bool call_of_graph(call *c, bool listening) {
     if (!is_empty(GET(submit_point, ApiPoint, callbacks))) return false;
     if (!listening) return true;
     const int64_t mask = NUMBER(the_hooks, Hooks, kinds);
@@ -50,7 +50,6 @@ static bool call_of_graph(call *c, bool listening, PyObject *context) {
     c->correlation_id = Py_NewRef(GET(c->thread, ThreadState, correlation_id));
     c->begin_ns = Py_NewRef(GET(c->thread, ThreadState, begin_ns));
     c->recorded = true;
-    c->races = mask & KIND_STREAM_RACE && !is_empty(GET(context, Context, queues));
     return true;
 }
 
@@ -90,7 +89,8 @@ static PyObject *launch_nodes(PyObject *module, PyObject *args) {
         PyObject *operation = NULL;
         status = context && Py_IS_TYPE(context, type_Context) && Py_IS_TYPE(GET(context, Context, timeline), type_Timeline) &&
                  self->number < PyList_GET_SIZE(done);
-        if (status && !called) status = called = call_of_graph(&c, listening != 0, context);
+        if (status && !called) status = called = call_of_graph(&c, listening != 0);
+        if (status) c.races = c.recorded && NUMBER(the_hooks, Hooks, kinds) & KIND_STREAM_RACE && !is_empty(GET(context, Context, queues));
         if (status) status = launch_node(self, stream, context, &c, graph_id, &operation);
         if (status > 0) PyList_SetItem(done, self->number, operation);
         Py_DECREF(self);
