@@ -32,6 +32,7 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
     "pack": ("pack", "pack a session into one file"),
     "unpack": ("unpack", "make a session of a packed file"),
     "recover": ("recover", "complete a session whose recording crashed"),
+    "dump": ("dump", "show what the threads and tasks of a running Python program do"),
     "doctor": ("doctor", "show what recording uses and is limited by on this machine"),
 }
 """Verb -> (module in topsprof.commands, one line of help), in the order in which help lists them."""
