@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
+import numpy as np
+
 from tops_kit.engine.c_engine import CEngine, quick_of, result_of
 from tops_kit.engine.fault import KernelFault, interrupted_output
 from tops_kit.engine.findings import Report
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from tops_kit.runtime.settings import Settings
     from tops_kit.runtime.stream import Stream
 
+PACKED = struct.Struct("=Q5q5iiii")  # an array, as packing.py lays it out: extents beyond 31 bits do not fit
+_RESTS = tuple((0,) * (5 - axes) for axes in range(6))
 _MOVED = struct.Struct("=16q")  # from and to: none, L1, L2, L3
 # by type, numbers that are packed as they are: of those that have to be rounded none
 _NONE = (math.inf, -math.inf)
@@ -108,6 +112,11 @@ class Plan:
             settings.budget_s, settings.defer, part, intervals=settings.pipeline,
         )  # fmt: skip
         self.engine: CEngine | None = None if settings.engine == "oracle" else ENGINES.c()
+        # of each array: where it is given, axes, its type's number and bytes, whether it is stored to
+        self._forms = tuple(
+            (p, at[p].ndim, at[p].dtype.code, at[p].dtype.size_bytes, at[p].stored or at[p].atomic)
+            for p in self.arrays
+        )
         self.quick = self.engine is not None and settings.mode in ("fast", "counted", "timed")
         codes = set(program.code[:, 0].tolist())
         self.cooperative = OPCODES["gridbarrier"] in codes
@@ -145,7 +154,14 @@ class Plan:
             if self.quick:
                 assert self.engine is not None
                 try:
-                    arrays = b"".join([values[position].packed for position in self.arrays])
+                    arrays = b"".join(
+                        [
+                            _packed_host(values[form[0]], form)
+                            if type(values[form[0]]) is np.ndarray
+                            else values[form[0]].packed
+                            for form in self._forms
+                        ]
+                    )
                     numbers: list[Any] = []
                     for register, position in self.scalars:
                         numbers += (register, values[position])
@@ -225,6 +241,21 @@ class Plan:
             out.write(text)
         except UnicodeEncodeError as error:  # the kernel has run: what a terminal can't show costs no more
             out.write(text.encode(error.encoding, "backslashreplace").decode(error.encoding))
+
+
+def _packed_host(value: np.ndarray[Any, Any], form: tuple[int, int, int, int, bool]) -> bytes:
+    """A host's array as the engine takes it. OverflowError: it needs a closer look."""
+    _, ndim, code, size, stored = form
+    shape, strides = value.shape, value.strides
+    address = value.__array_interface__["data"][0]
+    writable = value.flags.writeable
+    odd = address
+    for stride in strides:
+        odd |= stride
+    if len(shape) != ndim or odd % size or (stored and not writable):
+        raise OverflowError
+    rest = _RESTS[ndim]
+    return PACKED.pack(address, *strides, *rest, *shape, *rest, ndim, code, writable)
 
 
 class Outcome:

@@ -71,6 +71,12 @@ class Usage:
             words[slot + at.S_UP] += up_bytes
             words[slot + at.S_DOWN] += down_bytes
             _tell(words, slot, end_ns)
+            span = start_ns >> at.BUCKET_SHIFT
+            bucket = slot + at.S_BUCKETS + (span % at.BUCKETS) * at.BUCKET_WORDS
+            if start_ns < end_ns and (end_ns - 1) >> at.BUCKET_SHIFT == span == words[bucket]:
+                words[bucket + at.B_UP] += up_bytes  # as a rule: within one bucket
+                words[bucket + at.B_DOWN] += down_bytes
+                return
             if up_bytes:
                 _spread(words, slot, start_ns, end_ns, column=at.B_UP, amount=up_bytes)
             if down_bytes:
