@@ -141,6 +141,8 @@ def test_hidden_time_above_one_percent_is_marked(tmp_path: Path) -> None:
     assert not cuts.marks(found, 10_100)
     told = cuts.summary(found, wall_ns=10_000, waiting_ns=3000)
     assert told["wall_ns"] == told["host_ns"] + told["waiting_ns"] + told["simulator_ns"]
+    told = cuts.summary(found, wall_ns=10_000, waiting_ns=3000, profiler_ns=700)
+    assert told["profiler_ns"] == 700 and told["host_ns"] == 10_000 - 3000 - 2000 - 700
 
 
 # ---- by the collector --------------------------------------------------------------------------------------

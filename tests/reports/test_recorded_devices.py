@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -72,8 +73,8 @@ print(json.dumps({name: [told(launch) for launch in many] for name, many in laun
 """
 
 
-def record(folder: Path, code: str, *arguments: str) -> tuple[Session, str]:
-    """Record HEAD and `code` under model time: the session, and what the program printed."""
+def record(folder: Path, code: str, *arguments: str, clock: str = "model") -> tuple[Session, str]:
+    """Record HEAD and `code`, under model time: the session, and what the program printed."""
     (folder / "program.py").write_text(HEAD + textwrap.dedent(code))
     keep = {k: v for k, v in os.environ.items() if not k.startswith(("TOPSTX_", "TOPS_"))}
     paths = os.pathsep.join(str(ROOT / part) for part in ("", "tx", "prof", "pti"))
@@ -83,7 +84,7 @@ def record(folder: Path, code: str, *arguments: str) -> tuple[Session, str]:
         [sys.executable, "-m", "topsprof", "run", "-o", "case", *arguments, "--",
          sys.executable, "program.py"],
         cwd=folder, capture_output=True, text=True, check=False, timeout=240,
-        env=keep | {"PYTHONPATH": paths, "TOPS_STATE_DIR": str(state), "TOPS_CLOCK": "model"},
+        env=keep | {"PYTHONPATH": paths, "TOPS_STATE_DIR": str(state), "TOPS_CLOCK": clock},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return Session.open(folder / "case.topsprof"), done.stdout
@@ -357,6 +358,24 @@ def test_the_default_set_shows_what_there_is(worked) -> None:
         "tx_sum", "tx_gcu_proj_sum", "api_sum", "sync_sum", "gcu_kern_sum", "kern_counters", "kern_line",
         "mem_time_sum", "mem_size_sum", "mem_alloc",
     ]  # fmt: skip
+
+
+def test_what_compiling_took_is_said_of_its_ranges(tmp_path: Path) -> None:
+    code = """
+    with topstx.annotate("outer"):
+        with topstx.annotate("first"):
+            double[1](x, y, n)
+        add_one[1](y, n)
+        with topstx.annotate("second"):
+            double[1](x, y, n)
+    """
+    session, _ = record(tmp_path, code, clock="virtual")
+    text = " ".join(_printed(session, "tx_sum").split())
+    said = r"Of the program's time (.*?) went to compiling 2 kernels, by innermost range: (.*?) \("
+    (told,) = re.findall(said, text)
+    assert {part.rpartition(" in ")[2] for part in told[1].split(", ")} == {"first", "outer"}
+    assert "compiling" not in _printed(session, "gcu_kern_sum")
+    assert "compiling" in _printed(session)
 
 
 def test_what_was_not_recorded_is_said_in_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from topstx.recorder import rows
-from topstx.recorder.row_sink import clamped
+from topstx.recorder.row_sink import SAMPLED, clamped, reckoned_ns
 
 DESCRIBED = """
 import topstx
@@ -109,15 +109,22 @@ def test_a_sample_is_timed(program: Any) -> None:
     found = program(
         DESCRIBED
         + """
-for k in range(SAMPLED - 1): sink.take(2, (None, k, k, k, 0))
+for k in range(16): sink.take(2, (None, k, k, k, 0))
 assert sink.cost_ns == 0
-sink.take(2, (None, 1, 1, 1, 0))
-assert sink.count == SAMPLED and sink.cost_ns > 0
+for k in range(16, 32 * SAMPLED): sink.take(2, (None, 1, 1, 1, 0))
+assert sink.count == 32 * SAMPLED and sink.cost_ns > 0
 sink.cost_ns = 0
 assert sink.cost_ns == 0
 """
     )
-    assert len(found.only.of(rows.KIND_MEMCPY)) == 256
+    assert len(found.only.of(rows.KIND_MEMCPY)) == 32 * 256
+
+
+def test_a_sample_is_reckoned_for_all() -> None:
+    assert reckoned_ns(0, 0) == reckoned_ns(16, 0) == 0
+    assert reckoned_ns(17, SAMPLED * 100) == 17 * 100
+    assert reckoned_ns(SAMPLED + 16, SAMPLED * 100) == (SAMPLED + 16) * 100
+    assert reckoned_ns(2 * SAMPLED, 2 * SAMPLED * 100) == 2 * SAMPLED * 100
 
 
 def test_descriptions_that_make_no_sense(c_program: Any) -> None:

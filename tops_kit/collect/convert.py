@@ -147,6 +147,7 @@ class Converter:
         self._styles = pa.array(["PushPop", "StartEnd", "Mark"], pa.string())
         self.notes = Notes()
         self.devices = table_rows.Devices()
+        self.profiler_ns = 0  # that recording and tools cost programs
         self.waiting_ns = 0  # session time that programs waited for a device
         self.unwanted: frozenset[str] = frozenset()  # tables that nobody asked for
         self._cut_file = cut_file
@@ -265,6 +266,8 @@ class Converter:
             self.devices.see(out, count)
         elif table == "sync":
             self.waiting_ns += int(columns.duration.sum())
+        elif table == "overhead":
+            self.profiler_ns += int(columns.duration[table_rows.of_tools(out)].sum())
         sink.append(table, out, count)
         if table in table_rows.COUNTED:
             row.written += count
@@ -379,4 +382,5 @@ class Converter:
         row.written += len(columns)
 
     def _overhead(self, columns: Columns, names: ProcessNames, row: Row, sink: Sink) -> None:
+        self.profiler_ns += int(columns.duration.sum())
         sink.append("overhead", self._common(columns, names, row), len(columns))

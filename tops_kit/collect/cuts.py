@@ -182,20 +182,24 @@ class CutFile:
             table.add(entries[serials == serial])
 
 
-def summary(cuts: Cuts, wall_ns: int, waiting_ns: int) -> dict[str, Any]:
-    """How the time of a recording divides, for session.json: wall = host + waiting + simulator, ns.
+def summary(cuts: Cuts, wall_ns: int, waiting_ns: int, profiler_ns: int = 0) -> dict[str, Any]:
+    """How the time of a recording divides, for session.json: wall = host + waiting + simulator + profiler.
 
     `waiting_ns` is session time that programs waited for a device; of it, what was jumped over took none of
-    the wall. The sums are of all processes.
+    the wall. `profiler_ns` is what recording cost the programs, as far as that was measured. The sums are of
+    all processes.
     """
     simulator, jumped = cuts.facts["simulator_ns"], cuts.facts["jumped_ns"]
     waited = 0 if cuts.model else max(waiting_ns - jumped, 0)
+    rest = max(wall_ns - waited - simulator, 0)
+    profiler = min(profiler_ns, rest)
     return {
         "mode": shared.MODES[cuts.model],
         "wall_ns": wall_ns,
-        "host_ns": max(wall_ns - waited - simulator, 0),
+        "host_ns": rest - profiler,
         "waiting_ns": waited,
         "simulator_ns": simulator,
+        "profiler_ns": profiler,
         "jumped_ns": jumped,
         "hidden_ns": cuts.facts["hidden_ns"],
         "order": "measured" if cuts.facts["order_measured"] else "exact" if cuts.model else "",

@@ -277,6 +277,11 @@ def _overhead(b: Bodies) -> dict[str, Any]:
     return out
 
 
+def of_tools(columns: dict[str, Any]) -> Array:
+    """Which rows of table overhead are time of tools: compiling is there without any, too."""
+    return np.array([name != "compile" for name in columns["name"].to_pylist()], bool)
+
+
 def _stack(b: Bodies) -> dict[str, Any]:
     return {
         "stack_id": b.stack("stack_id"),

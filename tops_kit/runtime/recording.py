@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import topstx
 from topstx.recorder import cuts, layout, rows
-from topstx.recorder.row_sink import SAMPLED, make_sink
+from topstx.recorder.row_sink import SAMPLED, make_sink, reckoned_ns
 from topstx.recorder.rows import RowWriter
 
 from tops_kit import extension
@@ -230,12 +230,14 @@ class Recording:
         """One row of what writing rows cost this process, reckoned from a sample."""
         sink, quick = self._rows, self._sink.quick
         count, cost_ns = quick.spent() if quick is not None else (0, 0)
+        cost_ns = reckoned_ns(count, cost_ns) + reckoned_ns(sink.count, sink.cost_ns)
         count += sink.count
-        cost_ns += sink.cost_ns
         if not cost_ns:
             return
         kind = rows.KINDS[rows.KIND_RUNTIME_OVERHEAD]
-        note = self._writer.intern(f"{count} activities, spread over the run; one of {SAMPLED} was timed")
+        note = self._writer.intern(
+            f"{count} activities, spread over the run: processor time, one of {SAMPLED} was timed"
+        )
         now_ns = self._hooks.now_ns() - self._shift_ns
         body = kind.body.pack(note)
         self._writer.write(kind.number, now_ns - cost_ns, now_ns, "recording activities", body)

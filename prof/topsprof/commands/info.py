@@ -160,7 +160,8 @@ _TIMES = {"mode", "wall_ns", "host_ns", "waiting_ns", "simulator_ns"}
 
 def _division(time: dict[str, Any]) -> str:
     """How the time of a recording with a device divides."""
-    parts = [f"{_length(time[name + '_ns'])} {name}" for name in ("host", "waiting", "simulator")]
+    names = ["host", "waiting", "simulator", *(["profiler"] if "profiler_ns" in time else [])]
+    parts = [f"{_length(time[name + '_ns'])} {name}" for name in names]
     mode = time["mode"] if not time.get("order") else f"{time['mode']}, order {time['order']}"
     return f"{_length(time['wall_ns'])} = {' + '.join(parts)} ({mode} clock)"
 

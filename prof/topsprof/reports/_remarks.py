@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from topsprof.reports.data import Data
 from topsprof.sheet import readable_time
+from topsprof.textwidth import printable
 
 if TYPE_CHECKING:
     from tops_kit.session import Session
 
+_NAMED = 4  # ranges
 _OF_THE_PROGRAM = "compile"
 """A kind of overhead that is there without us, too."""
 
@@ -31,6 +33,51 @@ def cost(session: Session) -> str:
         time = readable_time(total).strip()
         return f"Profiling cost the program {time}, most of it by: {most} (-r overhead_sum)"
     return "Profiling cost the program no time that was measured" if data.devices else ""
+
+
+_COMPILED = """
+    WITH compiled AS (
+        SELECT row_number() OVER () AS number, process_id, thread_id, start_ns, duration_ns
+        FROM overhead WHERE name = 'compile' AND duration_ns > 0
+    ), inner_most AS (
+        SELECT number, any_value(compiled.duration_ns) AS ns, arg_max(tx.name, tx.start_ns)::VARCHAR AS name
+        FROM compiled LEFT JOIN {tx} tx
+          ON tx.process_id = compiled.process_id AND tx.thread_id = compiled.thread_id
+         AND tx.start_ns <= compiled.start_ns AND tx.duration_ns > 0
+         AND tx.start_ns + tx.duration_ns >= compiled.start_ns + compiled.duration_ns
+        GROUP BY number
+    )
+    SELECT name, sum(ns)::BIGINT, count(*) FROM inner_most GROUP BY name ORDER BY sum(ns) DESC, name
+"""
+
+
+def compiling(data: Data) -> str:
+    """How much of the program's time, and of which ranges, compiling kernels was; empty: nothing is known."""
+    if not data.tables.get("overhead"):
+        return ""
+    if data.tables.get("tx"):
+        found = list(data.query(_COMPILED))
+    else:
+        found = list(
+            data.query(
+                "SELECT NULL, sum(duration_ns)::BIGINT, count(*) FROM overhead "
+                "WHERE name = 'compile' HAVING sum(duration_ns) > 0"
+            )
+        )
+    if not found:
+        return ""
+
+    def time(ns: Any) -> str:
+        return readable_time(int(ns)).strip()
+
+    count = sum(int(row[2]) for row in found)
+    what = "1 kernel" if count == 1 else f"{count:,} kernels"
+    text = f"Of the program's time {time(sum(int(row[1]) for row in found))} went to compiling {what}"
+    named = [f"{time(ns)} in {printable(str(name))}" for name, ns, _ in found if name is not None]
+    if named:
+        more = f" and {len(named) - _NAMED} more ranges" if len(named) > _NAMED else ""
+        text += f", by innermost range: {', '.join(named[:_NAMED])}{more}"
+    return f"{text} (when a kernel is first launched)"
 
 
 def not_recorded(data: Data) -> str:

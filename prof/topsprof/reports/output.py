@@ -68,6 +68,8 @@ def show(
         _tell_left_out(list(left_out))
     for_people = any(job.path is None and job.format in _FOR_PEOPLE for job in jobs)
     if for_people and not quiet:
+        if not reports or any("tx" in report.requires for _, report in reports):
+            _tell(_remarks.compiling(data))
         _tell(_remarks.cost(session))
         if not reports:
             _tell(_remarks.not_recorded(data))

@@ -4,7 +4,7 @@
 #include "usage.h"
 
 enum {
-    ROW_API = 16, ROW_KERNEL = 17, ROW_LATE = 128 /* it began while recording was on */, KIND_KERNEL = 1 << 0, KIND_API = 1 << 3, SAMPLED = 256, MOST_KERNELS = 1024,
+    ROW_API = 16, ROW_KERNEL = 17, ROW_LATE = 128 /* it began while recording was on */, KIND_KERNEL = 1 << 0, KIND_API = 1 << 3, SAMPLED = 256, FIRST_SAMPLED = 16, MOST_KERNELS = 1024,
     KERNEL_BYTES = 79, API_BYTES = 17 /* of their bodies; places of fields: rows.py */
 };
 
@@ -14,7 +14,7 @@ typedef struct {
     PyObject *latest, *latest_about; /* a plan, and what stands in `kernels` for it; borrowed from there */
     PyObject *kernels; /* by plan: (body without what differs, name id), or None: not wanted */
     PyObject *make;    /* make(plan, device id) -> what stands in `kernels` */
-    int64_t shift_ns, count, cost_ns;
+    int64_t shift_ns, count, cost_ns, clock_ns; /* clock_ns: what timing a row takes itself */
     uint64_t devices; /* that were told, as bits */
     uint32_t launch_name;
     int launch_cbid, launch_domain;
@@ -49,10 +49,29 @@ static rows *rows_for(PyObject **sink, PyObject **keep) {
     return (rows *)found;
 }
 
-static inline int64_t sample_begin(rows *r) { return ++r->count % SAMPLED ? 0 : raw_ns(); }
+/* Processor time of the calling thread: that it waits, or others have its processor, is no cost of recording. */
+static int64_t thread_cpu_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* The least that two readings of that clock in a row differ by. */
+static int64_t clock_cost_ns(void) {
+    int64_t least = INT64_MAX;
+    for (int k = 0; k < 32; k++) {
+        const int64_t begin = thread_cpu_ns(), took = thread_cpu_ns() - begin;
+        if (took < least) least = took;
+    }
+    return least;
+}
+
+static inline int64_t sample_begin(rows *r) { return r->count++ % SAMPLED == FIRST_SAMPLED ? thread_cpu_ns() : 0; }
 
 static inline void sample_end(rows *r, int64_t begin_ns) {
-    if (begin_ns) r->cost_ns += SAMPLED * (raw_ns() - begin_ns);
+    if (!begin_ns) return;
+    const int64_t took_ns = thread_cpu_ns() - begin_ns;
+    if (took_ns > r->clock_ns) r->cost_ns += SAMPLED * (took_ns - r->clock_ns);
 }
 
 static inline void put_bytes(uint8_t *body, int at, const void *from, size_t bytes) { memcpy(body + at, from, bytes); }
@@ -229,6 +248,7 @@ static PyObject *rows_new(PyTypeObject *type, PyObject *args, PyObject *keywords
     r->make = Py_NewRef(make);
     r->kernels = PyDict_New();
     r->shift_ns = shift_ns;
+    r->clock_ns = clock_cost_ns();
     r->launch_name = name;
     r->launch_cbid = cbid;
     r->launch_domain = domain;
