@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from topsprof.cli import main
 from topsprof.reports import registry
 from topsprof.reports.output import show
 
@@ -358,6 +359,19 @@ def test_the_default_set_shows_what_there_is(worked) -> None:
         "tx_sum", "tx_gcu_proj_sum", "api_sum", "sync_sum", "gcu_kern_sum", "kern_counters", "kern_line",
         "mem_time_sum", "mem_size_sum", "mem_alloc",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "ending"), [("perfetto", "pftrace"), ("chrome", "json")])
+def test_exports_lead_from_calls_to_what_they_caused(worked, tmp_path: Path, kind: str, ending: str) -> None:
+    session, _ = worked
+    out = tmp_path / f"out.{ending}"
+    assert main(["export", str(session.path), "-t", kind, "-o", str(out)]) == 0
+    assert main(["import", str(out), "-o", str(tmp_path / "back")]) == 0
+    calls = {c["correlation_id"]: c["start_ns"] for c in session.table("api").to_pylist()}
+    work = [row for table in ("kernel", "memcpy", "memset") for row in session.table(table).to_pylist()]
+    expected = sorted(row["start_ns"] - calls[row["correlation_id"]] for row in work)
+    links = Session.open(tmp_path / "back.topsprof").table("link").to_pylist()
+    assert sorted(link["target_ns"] - link["source_ns"] for link in links) == expected and len(expected) > 6
 
 
 def test_what_compiling_took_is_said_of_its_ranges(tmp_path: Path) -> None:

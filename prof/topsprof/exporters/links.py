@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from topsprof.exporters import assemble as asm
+from topsprof.exporters.codes import combine
 from topsprof.exporters.protobuf import tag
-from topsprof.exporters.timeline import NONE, Timeline, whole
+from topsprof.exporters.timeline import DEVICE_TABLES, NONE, Part, Timeline, whole
 
 if TYPE_CHECKING:
     from tops_kit.session import Session
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 Int64s = npt.NDArray[np.int64]
 
+_WORK = DEVICE_TABLES - {"sync"}  # what calls cause
 _FLOW, _FLOW_ENDS = 47, 48  # fields of TrackEvent
 
 
@@ -69,6 +72,8 @@ def ends(session: Session, line: Timeline, origin_ns: int = 0) -> tuple[Int64s, 
     """For each link the slices that it leaves and arrives at (-1: none): one that begins there, else the
     innermost around. The timeline's times are those of the session less `origin_ns`."""
     rows = session.table("link")
+    if session.info["kind"] == "recording":
+        rows = pa.concat_tables([rows, caused(line, origin_ns).cast(rows.schema)])
     if not rows.num_rows or not len(line):
         none = np.full(rows.num_rows, -1, np.int64)
         return none, none, rows
@@ -81,6 +86,42 @@ def ends(session: Session, line: Timeline, origin_ns: int = 0) -> tuple[Int64s, 
         )
         found.append(finder.find(process, thread, np.where(time == NONE, NONE, time - origin_ns)))
     return found[0], found[1], rows
+
+
+def caused(line: Timeline, origin_ns: int = 0) -> pa.Table:
+    """Links (kind ac2g) from each call to what a device did for it, of slices that are in the timeline: a
+    recording says that by correlation ids."""
+    calls = [part for part in line.parts if part.table.name == "api"]
+    work = [part for part in line.parts if part.table.name in _WORK]
+
+    def column(parts: list[Part], name: str) -> Int64s:
+        found = [part.start_ns if name == "start_ns" else part.integers(name) for part in parts]
+        return np.concatenate(found) if found else np.empty(0, np.int64)
+
+    count = len(column(calls, "start_ns"))
+    process, correlation, start = (
+        np.concatenate((column(calls, name), column(work, name)))
+        for name in ("process_id", "correlation_id", "start_ns")
+    )
+    number, _ = combine(process, correlation)
+    call_of = np.full(int(number.max(initial=-1)) + 1, -1, np.int64)
+    latest_first = np.argsort(-start[:count], kind="stable")
+    call_of[number[:count][latest_first]] = latest_first  # of a runtime and a driver call the outer one
+    source = call_of[number[count:]]
+    target = np.flatnonzero((source >= 0) & (correlation[count:] > 0))
+    source = source[target]
+    return pa.table(
+        {
+            "kind": pa.array(["ac2g"]).dictionary_encode().take(pa.array(np.zeros(len(target), np.int64))),
+            "link_id": correlation[count:][target],
+            "source_process_id": process[source],
+            "source_thread_id": column(calls, "thread_id")[source],
+            "source_ns": start[source] + origin_ns,
+            "target_process_id": process[count:][target],
+            "target_thread_id": column(work, "stream_id")[target],
+            "target_ns": start[count:][target] + origin_ns,
+        }
+    )
 
 
 class _Finder:

@@ -51,7 +51,12 @@ class Part:
         )
 
     def array(self, column: str) -> pa.Array:
-        """A column as one array."""
+        """A column as one array; rows of tables without a name are called as their table."""
+        if column == "name" and column not in self.rows.column_names:
+            zeros = pa.array(np.zeros(len(self.start_ns), np.int32))
+            return pa.DictionaryArray.from_arrays(zeros, [self.table.name])
+        if column == "args" and column not in self.rows.column_names:
+            return pa.nulls(len(self.start_ns), pa.string())
         return whole(self.rows[column])
 
 

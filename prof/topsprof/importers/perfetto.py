@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tops_kit.errors import TraceError
+from tops_kit.session.schema import TABLES
 from topsprof import interchange
 from topsprof.importers import perfetto_events, perfetto_rows
 from topsprof.importers.base import ImportOptions, Source, Tally
@@ -174,6 +175,8 @@ class _Import:
         ):
             if "args" in columns and isinstance(columns["args"], pa.Array):
                 columns["args"] = columns["args"].cast(pa.string())
+            if "name" in columns and "name" not in TABLES[table].column_names:
+                del columns["name"]  # rows of such tables are called as the table
             self._writer.append(table, columns)
             self.tally.written(len(columns["start_ns"]))
 

@@ -55,6 +55,7 @@ def compiling(data: Data) -> str:
     """How much of the program's time, and of which ranges, compiling kernels was; empty: nothing is known."""
     if not data.tables.get("overhead"):
         return ""
+    found: list[Any]
     if data.tables.get("tx"):
         found = list(data.query(_COMPILED))
     else:
