@@ -47,6 +47,6 @@ def tool() -> Iterator[Tool]:
 
 @pytest.fixture(scope="session")
 def needs_c() -> None:
-    """Skips where the C engine isn't built: launches have no times."""
+    """Skips where the C engine isn't built: programs of this size take minutes on the Python oracle."""
     if ENGINES.c() is None:
         pytest.skip(f"needs the C engine: {ENGINES.why_not}")

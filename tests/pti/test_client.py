@@ -152,10 +152,6 @@ def test_records_are_walked_one_by_one(tool: Tool) -> None:
 
 @pytest.fixture(scope="module")
 def launch() -> Any:
-    from tops_kit.engine.launch import ENGINES
-
-    if ENGINES.c() is None:
-        pytest.skip(f"needs the C engine: {ENGINES.why_not}")
     import tops_kit as tops
 
     @tops.kernel

@@ -12,7 +12,7 @@ from tops_kit.runtime.process import RUNTIME
 
 @pytest.fixture(scope="session")
 def needs_c() -> None:
-    """Skips where the C engine isn't built: the oracle is too slow, or checks nothing."""
+    """Skips where the C engine isn't built: the Python oracle takes minutes, or checks nothing."""
     if ENGINES.c() is None:
         pytest.skip(f"needs the C engine: {ENGINES.why_not}")
 

@@ -21,7 +21,7 @@ from .test_streams import told
 
 
 @pytest.fixture(autouse=True)
-def _modelled(needs_c: None, model_clock: None) -> None:
+def _modelled(model_clock: None) -> None:
     """Times of the model."""
 
 
