@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from threading import Event, Thread
+
 import pytest
 
 from tops_kit import gcu
@@ -151,9 +155,71 @@ def test_host_work_takes_session_time() -> None:
         clock.host_work(-1)
 
 
-def test_more_than_one_thread_on_a_model_clock_is_said() -> None:
-    from threading import Thread
+def test_host_work_in_a_cut_passes_at_once() -> None:
+    """Session time stands still there, so that a sleep would never end."""
+    raw = Raw()
+    clock = clock_of(raw, threads=2)
+    with clock.cut():
+        clock.host_work(300)
+        with clock.cut():
+            clock.host_work(20)
+        clock.host_work(1)
+        assert clock.now_ns() == 10_000_321
+    assert raw.sleeps == []
+    clock.host_work(300)
+    assert (clock.now_ns(), raw.sleeps) == (10_000_621, [300])
 
+
+def test_host_work_beside_a_cut_of_another_thread_waits_for_its_end() -> None:
+    raw = Raw()
+    clock = clock_of(raw, threads=2)
+    told = Event()
+    go_on = Event()
+
+    def cut() -> None:
+        with clock.cut():
+            told.set()
+            go_on.wait(20)
+
+    other = Thread(target=cut)
+    other.start()
+    told.wait(20)
+
+    def sleep(seconds: float) -> None:
+        raw.sleep(seconds)
+        if len(raw.sleeps) == 3:
+            go_on.set()
+            other.join()
+
+    clock._sleep = sleep
+    clock.host_work(300)
+    assert raw.sleeps == [300] * 4
+    assert clock.now_ns() == 10_000_300
+
+
+def test_threads_that_the_library_knows_nothing_of_are_counted() -> None:
+    program = """
+import _thread
+from tops_kit.gcu.clock import host_threads
+print(host_threads())
+begun, over, done = (_thread.allocate_lock() for _ in range(3))
+for lock in (begun, over, done):
+    lock.acquire()
+def run():
+    begun.release()
+    over.acquire()
+    done.release()
+_thread.start_new_thread(run, ())
+begun.acquire()
+print(host_threads())
+over.release()
+done.acquire()
+"""
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert told.stdout.split() == ["1", "2"]
+
+
+def test_more_than_one_thread_on_a_model_clock_is_said() -> None:
     clock = clock_of(Raw(), "model")
     clock.host_work(5)
     assert not clock.order_measured
@@ -173,9 +239,6 @@ def test_without_a_global_lock_only_the_model(monkeypatch: pytest.MonkeyPatch) -
 
 def test_threads_never_see_time_go_back() -> None:
     """Cuts and jumps of one thread, while others read."""
-    import sys
-    from threading import Thread
-
     base = LocalTimeBase()
     stop: list[int] = []
     back: list[int] = []

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import tops_kit as tops
+from tests.gcu.simulation.test_waiting import Turns
+from tops_kit.gcu import Specification
+from tops_kit.gcu.clock import Clock, LocalTimeBase
 from tops_kit.isa.binary import save
+from tops_kit.runtime.process import RUNTIME
 
-from .programs import PRELUDE, floats, run_program, scale
+from .programs import PRELUDE, floats, run_program, scale, spin
 
 TIMELINE = """
 from tops_kit.runtime import activity as acts
@@ -67,42 +73,48 @@ timeline()
     assert first.count("MemcpyActivity") >= 20
 
 
-def test_a_loader_works_beside_the_device(needs_c: None, tmp_path: Path) -> None:
-    """8 ms of loading in a thread beside 10 ms of the device: 10 ms a step, on a machine that is not busy."""
-    outcome = run_program(
-        """
-        import queue, threading, time
+def test_a_loader_works_beside_the_device(needs_c: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that loads for 8 while the device works for 10: 10 a step, after the first batch.
+
+    Raw time is the test's: it moves when both threads wait, to what comes next.
+    """
+    time = Turns(2)
+    RUNTIME.end()
+    monkeypatch.setenv("TOPS_CLOCK", "virtual")
+
+    def clock(_: object, spec: Specification, **options: Any) -> Clock:
+        return Clock(LocalTimeBase(raw=time), spec, sleep=time.sleep, threads=lambda: time.threads, **options)
+
+    monkeypatch.setattr("tops_kit.runtime.process.Clock", clock)
+    steps, loaded, taken, ends = 6, list[int](), list[int](), list[int]()
+    try:
         x = tops.zeros(64)
-        rounds = 500_000
-        launch = spin.options(mode="timed")[1](x, rounds)
-        rounds = int(rounds * 10_000_000 / launch.ns)
+        time.threads = 1
+        launch = spin.options(mode="timed")[1](x, 50_000)
         tops.synchronize()
-        batches = queue.Queue(maxsize=1)
-        STEPS = 8
+        device_ns, time.threads = launch.ns, 2
+        begin_ns = tops.now_ns()
 
-        def load():
-            for _ in range(STEPS):
-                time.sleep(0.008)          # the disk's time, not this machine's cores
-                batches.put(1)
+        def load() -> None:
+            for step in range(steps):
+                tops.host_work(device_ns * 8 // 10)
+                time.tell(lambda: loaded.append(step))
+                time.wait_for(lambda: len(taken) > step)  # one batch ahead
+            time.end()
 
-        thread = threading.Thread(target=load)
-        thread.start()
-        begin = tops.now_ns()
-        for _ in range(STEPS):
-            batches.get()
-            launch = spin[1](x, rounds)
+        loader = threading.Thread(target=load)
+        loader.start()
+        for step in range(steps):
+            time.wait_for(lambda: len(loaded) > step)
+            time.tell(lambda: taken.append(step))
+            spin[1](x, 50_000)
             tops.synchronize()
-        step_ms = (tops.now_ns() - begin) / STEPS / 1e6
-        thread.join()
-        device_ms = launch.ns / 1e6
-        print(step_ms, device_ms)
-        """,
-        tmp_path,
-    )
-    step_ms, device_ms = map(float, outcome.stdout.split())
-    # one after the other would be 18; the first batch is waited for alone, so 11 is the least
-    assert device_ms == pytest.approx(10, rel=0.05)
-    assert device_ms <= step_ms < 16
+            ends.append(tops.now_ns() - begin_ns)
+        loader.join()
+    finally:
+        RUNTIME.end()
+    # one after the other it would be 18 a step
+    assert ends == [device_ns * 8 // 10 + device_ns * (step + 1) for step in range(steps)]
 
 
 def test_several_devices(needs_c: None, tmp_path: Path) -> None:

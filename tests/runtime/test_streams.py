@@ -338,3 +338,23 @@ def test_an_event_never_recorded_holds_up_nobody() -> None:
     assert np.array_equal(y.numpy(), x.numpy())
     event.synchronize()
     assert event.query()
+
+
+def test_a_host_that_is_far_ahead_waits_whatever_it_queues(model_clock: None) -> None:
+    pinned = tops.host_malloc(1 << 18, np.float32)
+    x, stream, event = tops.zeros(1 << 18), tops.Stream(), tops.Event()
+    other = tops.Stream()
+    deepest = 0
+    for turn in range(2500):
+        tops.memcpy_async(x, pinned, stream=stream)
+        if turn % 3 == 0:
+            tops.memset_async(x, 0, stream=stream)
+        if turn % 5 == 0:
+            event.record(stream)
+            other.wait_event(event)
+        if turn % 7 == 0:
+            tops.launch_host_func(int, stream=stream)
+        deepest = max(deepest, stream.queue.depth, other.queue.depth)
+    assert deepest == 1024
+    tops.synchronize()
+    assert stream.queue.depth == other.queue.depth == 0

@@ -7,6 +7,7 @@ only by what API calls cost, by waits and by `host_work`, and begins at 0.
 
 from __future__ import annotations
 
+import _thread
 import sys
 import threading
 import time
@@ -118,16 +119,35 @@ class LocalTimeBase:
 class _Cut:
     """`with clock.cut():`"""
 
-    __slots__ = ("_base",)
+    __slots__ = ("_base", "_depth", "_thread")
 
     def __init__(self, base: TimeBase) -> None:
         self._base = base
+        self._thread = 0  # that is in it
+        self._depth = 0
 
     def __enter__(self) -> None:
         self._base.begin_cut()
+        if self._base.mode != "model":
+            self._thread = threading.get_ident()
+            self._depth += 1
 
     def __exit__(self, *_: object) -> None:
+        if self._base.mode != "model":
+            self._depth -= 1
+            if not self._depth:
+                self._thread = 0
         self._base.end_cut()
+
+    @property
+    def own(self) -> bool:
+        """Whether the calling thread is in it."""
+        return self._thread == threading.get_ident()
+
+
+def host_threads() -> int:
+    """Threads of this process that run Python, also those that `threading` knows nothing of."""
+    return max(threading.active_count(), _thread._count() + threading.main_thread().is_alive())
 
 
 class Clock:
@@ -149,7 +169,7 @@ class Clock:
         spec: Specification,
         *,
         sleep: Callable[[float], None] = time.sleep,
-        threads: Callable[[], int] = threading.active_count,
+        threads: Callable[[], int] = host_threads,
         beside: Callable[[], bool] = lambda: False,
     ) -> None:
         if base.mode != "model" and not getattr(sys, "_is_gil_enabled", lambda: True)():
@@ -185,7 +205,9 @@ class Clock:
             self._move(self._costs[kind])
 
     def host_work(self, ns: int) -> None:
-        """The host works for so long: session time passes, and other threads can run. Raises ValueError."""
+        """The host works for so long: session time passes, and other threads can run. In a cut of its own
+        thread it passes at once: there it stands still for everybody. Raises ValueError.
+        """
         if ns < 0:
             raise ValueError(f"host_work({ns}): nanoseconds are at least 0")
         if self.model:
@@ -214,7 +236,7 @@ class Clock:
         while (now_ns := self.now_ns()) < time_ns:
             if self.model:
                 self._move(time_ns - now_ns)
-            elif self.jumps():
+            elif self.jumps() or self._cut.own:
                 self.base.advance(time_ns - now_ns)
             else:
                 self._sleep((time_ns - now_ns) / 1e9)

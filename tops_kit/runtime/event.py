@@ -91,6 +91,7 @@ class Event:
             if HOOKS.kinds and HOOKS.wants(acts.GCU_EVENT)
             else None
         )
+        stream.make_room()
         if self.shared is None:
             self.operation = context.enqueue(stream, "marker", "none", 0, None, tag=tag)
         else:

@@ -116,13 +116,14 @@ class Hooks:
     The runtime sets `now_ns` (session ns), `charge(cost)` where calls cost time of a model, `place()`, the
     calling thread's (device, context), `stream_place(stream)`, the
     (device, stream) of a call's argument, and `poll()`, which hands on what the devices have finished by now.
-    `kinds` is the mask of activities that anyone wants.
+    `kinds` is the mask of activities that anyone wants. `device_lock`, which the runtime holds while it gives
+    devices work and hears what they did, is let go while a tool's code runs.
     """
 
     # _quick.c reads some of these, and writes none
     __slots__ = (
         "__weakref__", "_fork_seen", "_local", "_points", "_sinks", "_subscriptions", "_takers", "charge",
-        "gate", "kinds", "lock", "markers", "now_ns", "place", "poll", "serials", "sinks_gate",
+        "device_lock", "gate", "kinds", "lock", "markers", "now_ns", "place", "poll", "serials", "sinks_gate",
         "stream_place",
     )  # fmt: skip
 
@@ -138,6 +139,7 @@ class Hooks:
         self.sinks_gate: Callable[[], bool] | None = (
             None  # of activities: the same, but for callbacks and costs
         )
+        self.device_lock: Any = None  # threading.RLock
         self._local = threading.local()
         self.serials = itertools.count(1)
         self.lock = threading.RLock()
@@ -244,12 +246,27 @@ class Hooks:
         outer, thread.correlation_id = thread.correlation_id, 0
         thread.depth += 1
         try:
-            return function(*args, **keywords)
+            return self._unlocked(function, *args, **keywords)
         finally:
             thread.depth -= 1
             thread.correlation_id = outer
 
     # inside
+
+    def _unlocked(self, function: Callable[P, R], /, *args: P.args, **keywords: P.kwargs) -> R:
+        """Call a tool's code without the devices' lock: it may wait for a thread that calls the runtime.
+
+        Where it is let go the timeline is as another call may find it, and what comes in between is a call
+        of another thread at the same time, which has no order with this one.
+        """
+        lock = self.device_lock
+        if lock is None or not lock._is_owned():
+            return function(*args, **keywords)
+        held = lock._release_save()  # as threading.Condition does, however often it is held
+        try:
+            return function(*args, **keywords)
+        finally:
+            lock._acquire_restore(held)
 
     def _external(self, thread: ThreadState, correlation_id: int) -> None:
         if self.kinds & acts.EXTERNAL_CORRELATION:
@@ -282,7 +299,7 @@ class Hooks:
         correlation_id, thread.correlation_id = thread.correlation_id, 0  # its own calls are nobody's part
         begin_ns = self.now_ns()
         try:
-            return function(*args)
+            return self._unlocked(function, *args)
         except Exception as error:
             subscription.close()
             _tell(f"a callback of {args[0].name}", error)

@@ -37,6 +37,7 @@ def enqueue(stream: Stream, function: Callable[..., object], args: tuple[Any, ..
 
         stream.capture.add(stream, HostNode(function, args))
         return
+    stream.make_room()
     tag = None
     if HOOKS.kinds and HOOKS.wants(acts.HOST_FUNCTION):
         tag = HostTag(stream.context, stream.id, name_of(function), Call())

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tops_kit.engine.fault import KernelFault
-from tops_kit.gcu.simulation import Operation, Timeline, make_room
+from tops_kit.gcu.simulation import Operation, Timeline
 from tops_kit.runtime import activity as acts
 from tops_kit.runtime import callers, costs
 from tops_kit.runtime.array import Array
@@ -22,9 +22,8 @@ from tops_kit.runtime.plan import Outcome, Plan
 from tops_kit.runtime.process import RUNTIME
 from tops_kit.runtime.records import Call, CopyTag, KernelTag
 from tops_kit.runtime.result import Launch
-from tops_kit.runtime.stream import Stream, tell_sync
+from tops_kit.runtime.stream import MOST_QUEUED, Stream, tell_sync
 
-MOST_QUEUED = 1024  # operations of a stream: the host waits for room, as for a real queue
 Ran = tuple[Outcome | None, KernelFault | None]
 _PARAMETERS = ("function", "args", "stream", "grid", "block")
 
@@ -78,7 +77,7 @@ def launch_on_device(
         return launch
     launch._context = context
     if stream.queue.depth >= MOST_QUEUED:
-        make_room(context.timeline, context.clock, stream.queue, MOST_QUEUED)
+        stream.make_room()
     operation = submit(
         plan, values, stream, launch, after=(), call=Call() if HOOKS.kinds and HOOKS.wants(acts.ALL) else None
     )

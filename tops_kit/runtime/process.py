@@ -90,6 +90,7 @@ class Runtime:
             self.started = True
             self._tell_clock()
             HOOKS.place = self.place
+            HOOKS.device_lock = self.timeline.lock
             HOOKS.stream_place = self.stream_place
             HOOKS.poll = self.poll
             atexit.register(self.finish)

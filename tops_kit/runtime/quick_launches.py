@@ -29,13 +29,13 @@ from tops_kit.runtime.blocks import Block
 from tops_kit.runtime.context import Context
 from tops_kit.runtime.driver import QUEUE_SUBMIT
 from tops_kit.runtime.hooks import HOOKS, Hooks, Sink
-from tops_kit.runtime.launching import LAUNCH, MOST_QUEUED, finish
+from tops_kit.runtime.launching import LAUNCH, finish
 from tops_kit.runtime.plan import Outcome, Plan
 from tops_kit.runtime.process import RUNTIME, Runtime
 from tops_kit.runtime.recording import QUICK_INTERFACE
 from tops_kit.runtime.records import Call, KernelTag
 from tops_kit.runtime.result import Launch
-from tops_kit.runtime.stream import Stream
+from tops_kit.runtime.stream import MOST_QUEUED, Stream
 from tops_kit.topscc.python.captures import Captures
 
 _I32 = (-(1 << 31), (1 << 31) - 1)

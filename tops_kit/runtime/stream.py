@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tops_kit.gcu import Specification
-from tops_kit.gcu.simulation import StreamQueue
+from tops_kit.gcu.simulation import StreamQueue, make_room
 from tops_kit.runtime import activity as acts
 from tops_kit.runtime.codes import Code
 from tops_kit.runtime.errors import fail
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 HIGHEST_PRIORITY = -2
 LOWEST_PRIORITY = 0
+MOST_QUEUED = 1024  # operations of a stream: the host waits for room, as for a real queue
 
 
 class Stream:
@@ -96,6 +97,11 @@ class Stream:
             if context.captures and self.id == 0:
                 context.no_captures()
 
+    def make_room(self) -> None:
+        """Wait where as much is queued as a stream holds: before each thing that is queued."""
+        if self.queue.depth >= MOST_QUEUED:
+            make_room(self.context.timeline, self.context.clock, self.queue, MOST_QUEUED)
+
     @api("topsStreamSynchronize")
     def synchronize(self) -> None:
         """Wait until everything on it is done. Raises TopsError: also for what went wrong on the device."""
@@ -140,6 +146,7 @@ class Stream:
                 context.forget_stream(other.id)
         if op is None or RUNTIME.is_done(op):
             return
+        self.make_room()
         context.enqueue(self, "wait", "none", 0, None, after=(op,))
         tell_sync(acts.SYNC_STREAM_WAIT_EVENT, context, self.id, context.clock.now_ns(), event.id)
 

@@ -216,6 +216,7 @@ def copy(
 
         stream.capture.add(stream, CopyNode(into, out_of, size, work))
         return None
+    stream.make_room()
     host = [side for side in (into, out_of) if side.context is None]
     if len(host) == 2:
         context.wait(stream.queue.last)
@@ -374,6 +375,7 @@ def put_fill(
 
         stream.capture.add(stream, FillNode(side, value, element, size, work))
         return None
+    stream.make_room()
     context = stream.context
     tag = None
     if HOOKS.kinds and HOOKS.wants(acts.MEMSET):

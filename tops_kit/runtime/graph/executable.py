@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tops_kit.gcu.simulation import Operation, make_room
+from tops_kit.gcu.simulation import Operation
 from tops_kit.runtime import activity as acts
 from tops_kit.runtime.array import Array
 from tops_kit.runtime.codes import Code
@@ -13,7 +13,6 @@ from tops_kit.runtime.errors import fail
 from tops_kit.runtime.graph.graph import Graph
 from tops_kit.runtime.graph.nodes import KernelNode, Node
 from tops_kit.runtime.hooks import HOOKS, api
-from tops_kit.runtime.launching import MOST_QUEUED
 from tops_kit.runtime.process import RUNTIME
 from tops_kit.runtime.quick_launches import launch_nodes, node_of
 from tops_kit.runtime.records import Call, GraphTag
@@ -71,8 +70,7 @@ class GraphExec:
                 context, stream.id, graph_id=self.graph_id, exec_id=self.id, nodes=len(self._nodes),
                 call=Call(),
             )  # fmt: skip
-        if stream.queue.depth >= MOST_QUEUED:
-            make_room(context.timeline, context.clock, stream.queue, MOST_QUEUED)
+        stream.make_room()
         # one call for the host: what giving the nodes to the device takes here, it does not take there
         with context.timeline.lock, context.clock.cut():
             self._submit(stream, tag, listening)
