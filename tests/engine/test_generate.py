@@ -35,12 +35,12 @@ OP(tfma) {
     SEPARATE(b, d);
     SEPARATE(c, d);
     const tile *const sources[] = {a, b, c};
-    CHECK_TILES(tk_shape_broadcast(d, 3, sources), d, a, b);
+    CHECK_SOURCES(tk_shape_broadcast(d, 3, sources), SOURCES_ALIKE, d, a, b, c);
     HOOK_VIEW_READ(a);
     HOOK_VIEW_READ(b);
     HOOK_VIEW_READ(c);
     HOOK_VIEW_WRITE(d);
-    CHECK_TILES(tk_fma(d, a, b, c), d, a, b);
+    CHECK_SOURCES(tk_fma(d, a, b, c), SOURCES_ALIKE, d, a, b, c);
     WORK(tile_bytes(d));
     HOOK_TILE_EVENT(EV_VECTOR, groups(d), 2 * elements(d), d, a, b, c);
     NEXT;

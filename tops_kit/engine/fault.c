@@ -67,6 +67,52 @@ int fault_tiles(thread *self, int kind, const tile *d, const tile *a, const tile
     return kind;
 }
 
+/* Whether two sources may stand beside each other. */
+static bool sources_fit(int how, const tile *a, const tile *b) {
+    if (how == SOURCES_INDEXED) return false; /* both are needed to see what is wrong */
+    if (how == SOURCES_PRODUCT) return a->rank >= 2 && b->rank >= 2 && a->n[a->rank - 1] == b->n[b->rank - 2];
+    for (int i = a->rank, k = b->rank; i-- > 0 && k-- > 0;) {
+        if (a->n[i] != b->n[k] && a->n[i] != 1 && b->n[k] != 1) return false;
+    }
+    return true;
+}
+
+/* The extents that d should take. */
+static void set_result(fault *f, int how, const tile *a, const tile *b, const tile *c) {
+    set_shape(f, 1, a);
+    if (how == SOURCES_PRODUCT) f->extent[1][a->rank - 1] = b->n[b->rank - 1];
+    const tile *const more[] = {b, c};
+    for (int which = 0; how == SOURCES_ALIKE && which < 2; which++) {
+        const tile *const x = more[which];
+        if (!x) continue;
+        const int rank = x->rank > f->rank[1] ? x->rank : f->rank[1];
+        int32_t n[MAX_AXES];
+        for (int k = 0; k < rank; k++) {
+            const int own = k - (rank - f->rank[1]), other = k - (rank - x->rank);
+            n[k] = own >= 0 && f->extent[1][own] != 1 ? f->extent[1][own] : other >= 0 ? x->n[other] : 1;
+        }
+        f->rank[1] = rank;
+        memcpy(f->extent[1], n, (size_t)rank * sizeof *n);
+    }
+}
+
+int fault_sources(thread *self, int kind, int how, const tile *d, const tile *a, const tile *b, const tile *c) {
+    fault_tiles(self, kind, d, a, b);
+    if (kind != FAULT_SHAPE || !a) return kind;
+    fault *const f = &self->fault;
+    const tile *const pairs[][2] = {{a, b}, {a, c}, {b, c}};
+    for (int k = 0; k < 3; k++) {
+        if (!pairs[k][0] || !pairs[k][1] || sources_fit(how, pairs[k][0], pairs[k][1])) continue;
+        f->value[0] = 1;
+        set_shape(f, 0, pairs[k][0]);
+        set_shape(f, 1, pairs[k][1]);
+        return kind;
+    }
+    for (int k = 0; d->result && k < d->rank; k++) f->extent[0][k] = d->capacity[k];
+    set_result(f, how, a, b, c);
+    return kind;
+}
+
 int fault_vector(thread *self, int kind, const tile *view, int32_t i) {
     if (kind != FAULT_INDEX) return fault_tiles(self, kind, view, NULL, NULL);
     return fault_set(self, kind, view, -1, i, (int64_t)i + (int64_t)sizeof(vreg) / tk_size[view->dtype], view_elements(view));

@@ -37,6 +37,10 @@ FAULT_FIELDS: dict[str, tuple[str, ...]] = {
 _NEED_ELEMENTS = {f"tr{name}": name for name in ("max", "min", "argmax", "argmin")}
 
 
+# instructions whose "view" fault is not that of a slice: what is wrong
+_NO_PART = {"vld": "vector", "vst": "vector", "tstep": "step", "tshape": "shape"}
+
+
 @dataclass(frozen=True)
 class RawFault:
     """A fault in numbers, as the machine and the oracle give it.
@@ -163,14 +167,19 @@ def _detail(program: Program, kind: FaultKind, raw: RawFault) -> dict[str, objec
     if kind.name == "index" and raw.values[0] < 0:
         _, index, end, elements = raw.values
         out = {"index": index, "lanes": end - index, "elements": elements}
+    instruction = INSTRUCTIONS[program.code[raw.pc][0]] if raw.pc >= 0 else None
+    if kind.name == "view" and instruction is not None and instruction.name in _NO_PART:
+        out = {"of": _NO_PART[instruction.name], **{k: v for k, v in out.items() if k in ("axis", "stop")}}
     if kind.name == "type":
         out = {name: DTYPES[code].name for name, code in zip(names, raw.values, strict=False) if code >= 0}
     if raw.shapes[0] is not None:
         out["shape"] = raw.shapes[0]
     if raw.shapes[1] is not None:
         out["other_shape"] = raw.shapes[1]
-        if kind.name == "shape" and raw.pc >= 0 and 0 in raw.shapes[1]:
-            out["of_nothing"] = _NEED_ELEMENTS.get(INSTRUCTIONS[program.code[raw.pc][0]].name)
+        if instruction is not None and kind.name == "shape" and 0 in raw.shapes[1]:
+            out["of_nothing"] = _NEED_ELEMENTS.get(instruction.name)
+        if instruction is not None and kind.name == "shape" and any(raw.values):
+            out["product" if instruction.unit == "M" else "sources"] = True
     if kind.name == "space" and raw.space:
         out["space"] = SPACES[raw.space]
     return {name: value for name, value in out.items() if value is not None}
@@ -190,6 +199,57 @@ def _of(name: str) -> str:
     return f" of {name}" if name else ""
 
 
+def _no_part(name: str, detail: dict[str, object]) -> str:
+    """A view that isn't as an instruction needs it."""
+    if detail["of"] == "vector":
+        return f"{name or 'the view'} is not dense: vectors are 128 bytes that lie one behind another"
+    if detail["of"] == "shape":
+        return f"{name or 'the view'} reaches outside of its array and can't have other extents"
+    return (
+        f"a step of {detail['stop']} on axis {detail['axis']}{_of(name)}: steps are at least 1, of an axis "
+        "that does not reach outside"
+    )
+
+
+def _bad_part(name: str, detail: dict[str, object]) -> str:
+    """A slice outside of its axis, or one that ends before it starts."""
+    start, stop, extent = (detail[key] for key in ("start", "stop", "extent"))
+    assert isinstance(start, int) and isinstance(stop, int) and isinstance(extent, int)
+    part = f"[{start}, {stop}) on axis {detail['axis']}{_of(name)}"
+    if start >= 0 and (stop < 0 or (start == 0 and stop < start)):
+        return f"{part} ends below 0: take max(n, 0), or test `if n > 0:`; only literals count from the end"
+    if start > stop or start > extent:
+        past = f"starts past its extent {extent}" if start > extent else "starts past its end"
+        return f"{part} {past}: test `if i < n:` before, or loop over range(thread_id() * B, n, ...)"
+    if start < 0:
+        return (
+            f"{part} starts below 0: only literals count from the end; load with pad= or store with "
+            "clip=True what may reach outside"
+        )
+    hint = "end at min(i + B, n), load with pad= or store with clip=True"
+    return f"{part} is outside of its extent {extent}: {hint}"
+
+
+def _bad_extents(name: str, detail: dict[str, object]) -> str:
+    """Two extents that don't fit, and how they can be made to."""
+    a, b = detail.get("shape"), detail.get("other_shape")
+    if not isinstance(a, tuple):
+        return "extents that do not fit together"
+    if not isinstance(b, tuple):
+        return f"extents that do not fit together: {a}"
+    if "product" in detail:
+        return f"a matrix product of {a} and {b}: the first needs as many columns as the second has rows"
+    hint = ""
+    if len(a) == len(b):
+        least = [min(pair) for pair in zip(a, b, strict=True)]
+        part = ", ".join(":" if x == y else f"0:{n}" for x, y, n in zip(a, b, least, strict=True))
+        if least == list(b) and "sources" not in detail and name:
+            hint = f"; name the part that fits, {name}[{part}]"
+        elif least in (list(a), list(b)):
+            hint = f"; take the part that fits of the larger one, [{part}]"
+    return f"extents that do not fit together: {a} and {b}{hint}"
+
+
 def _what(kind: FaultKind, name: str, detail: dict[str, object]) -> str:
     match kind.name:
         case "slot":
@@ -204,13 +264,12 @@ def _what(kind: FaultKind, name: str, detail: dict[str, object]) -> str:
                 f"index {detail['index']} on axis {detail['axis']}{_of(name)} is outside of "
                 f"[{detail['low']}, {detail['high']})"
             )
+        case "view" if "of" in detail:
+            return _no_part(name, detail)
         case "view" if detail["extent"] == -1:
             return f"axis {detail['axis']}{_of(name)} does not exist"
         case "view":
-            return (
-                f"[{detail['start']}, {detail['stop']}) on axis {detail['axis']}{_of(name)} is outside of "
-                f"its extent {detail['extent']}: end at min(i + B, n), load with pad= or store with clip=True"
-            )
+            return _bad_part(name, detail)
         case "bounds":
             return (
                 f"the transfer reaches outside of {name or 'its array'} on axis {detail['axis']}: "
@@ -222,9 +281,7 @@ def _what(kind: FaultKind, name: str, detail: dict[str, object]) -> str:
                 "ask for its extents first"
             )
         case "shape":
-            shapes = " and ".join(str(detail[key]) for key in ("shape", "other_shape") if key in detail)
-            hint = "; name the part that fits, as y[0:64]" if "other_shape" in detail else ""
-            return f"extents that do not fit together{': ' + shapes if shapes else ''}{hint}"
+            return _bad_extents(name, detail)
         case "gather" if "shape" in detail:
             place = _place_in(detail["shape"], detail["position"])
             return (

@@ -155,6 +155,10 @@ int machine_debug(thread *self);
 int fault_set(thread *self, int kind, const tile *view, int64_t a, int64_t b, int64_t c, int64_t d);
 int fault_shapes(thread *self, const tile *d, int rank, const int32_t *extent);
 int fault_tiles(thread *self, int kind, const tile *d, const tile *a, const tile *b);
+/* The same of an operation of up to three sources (NULL: none), with the two extents that don't fit: of two sources, then
+   value[0] is 1, or else of d (what its buffer holds, where it is a result) and of what it should take. */
+enum { SOURCES_ALIKE, SOURCES_PRODUCT, SOURCES_INDEXED };
+int fault_sources(thread *self, int kind, int how, const tile *d, const tile *a, const tile *b, const tile *c);
 /* The same of a vector of `view` from element i on. */
 int fault_vector(thread *self, int kind, const tile *view, int32_t i);
 /* What fault_tiles() said of a gather (from) or scatter (into) of `target`, with the first index outside of its axis. */

@@ -224,7 +224,7 @@ def _scalar(x: Instruction) -> list[str]:
 def _tile(x: Instruction) -> list[str]:
     names = _tiles(x)
     reads = [o.name for o in x.operands if o.kind == "t" and not o.writes]
-    concerned = _padded(names, 3)
+    concerned = f"{_sources_are(x)}, {_padded(names, 4)}"
     out = []
     if x.shape:
         out += [f"SEPARATE({name}, d);" for name in reads]
@@ -233,24 +233,31 @@ def _tile(x: Instruction) -> list[str]:
             call = f"tk_shape_broadcast(d, {len(reads)}, sources)"
         else:
             call = f"tk_shape_{x.shape}(d, {_SHAPES[x.shape]})"
-        out.append(f"CHECK_TILES({call}, {concerned});")
+        out.append(f"CHECK_SOURCES({call}, {concerned});")
     out += _access_hooks(x)
     if x.name in _TARGETS:
         out += [
             f"if (unlikely((kind = {_call(x)}))) {{",
-            f"    fault_tiles(self, kind, {concerned});",
+            f"    fault_sources(self, kind, {concerned});",
             f"    fault_index(self, b, a, {_TARGETS[x.name]}, axis);",
             "    goto faulted;",
             "}",
         ]
     else:
-        out.append(f"CHECK_TILES({_call(x)}, {concerned});")
+        out.append(f"CHECK_SOURCES({_call(x)}, {concerned});")
     if x.unit == "M":
         out.append("const int64_t macs = view_elements(d) * a->n[a->rank - 1];")
     largest = "a" if "a" in names and x.shape in ("reduce", "") else "d"
     unit = {"V": "EV_VECTOR", "M": "EV_MATRIX"}[x.unit]
     out.append("WORK(macs);" if x.unit == "M" else f"WORK(tile_bytes({largest}));")
     return [*out, f"HOOK_TILE_EVENT({unit}, {x.cost}, {x.flops}, {_padded(names, 4)});"]
+
+
+def _sources_are(x: Instruction) -> str:
+    """How the extents of the sources go together, for the fault of those that don't."""
+    if x.unit == "M":
+        return "SOURCES_PRODUCT"
+    return "SOURCES_INDEXED" if x.shape == "gather" else "SOURCES_ALIKE"
 
 
 def _access_hooks(x: Instruction) -> Iterator[str]:

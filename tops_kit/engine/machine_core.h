@@ -40,6 +40,14 @@
             goto faulted; \
         } \
     } while (0)
+/* The same of an operation of tiles. */
+#define CHECK_SOURCES(call, how, d, a, b, c) \
+    do { \
+        if (unlikely((kind = (call)))) { \
+            fault_sources(self, kind, how, d, a, b, c); \
+            goto faulted; \
+        } \
+    } while (0)
 /* A source that is the destination's register is read as it was before. */
 #define SEPARATE(source, destination) \
     tile source##_before; \

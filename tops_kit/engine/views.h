@@ -4,8 +4,9 @@
    The rules, which the oracle follows too:
    tbuf    slot in [0, slots), else FAULT_SLOT (slot, slots).
    tindex  index in [0, n) and in [lo, hi), else FAULT_INDEX (axis, index, lo, hi).
-   tslice  0 <= start <= n and stop <= n, else FAULT_VIEW (axis, start, stop, n); n becomes max(0, stop - start); lo, hi move along.
-   tover   n becomes max(0, stop - start), which must fit 31 bits (else FAULT_VIEW); lo, hi move along.
+   tslice  0 <= start <= stop <= n, else FAULT_VIEW (axis, start, stop, n); n becomes stop - start; lo, hi move along.
+   tover   start <= stop, and stop - start fits 31 bits, else FAULT_VIEW (axis, start, stop, n); n becomes stop - start;
+           lo, hi move along.
    tstep   step >= 1 and the axis whole (lo 0, hi n), else FAULT_VIEW (axis, 0, step, n); n becomes ceil(n / step).
    tperm   a permutation of the axes, else FAULT_VIEW (order, 0, 0, rank).
    tshape  whole, else FAULT_VIEW (0, 0, 0, 0); as many elements, each extent >= 0, and dense or (any strides) the same
@@ -104,19 +105,19 @@ static inline int view_index(thread *self, tile *d, const tile *a, int axis, int
 static inline int view_slice(thread *self, tile *d, const tile *a, int axis, int32_t start, int32_t stop) {
     const int kind = view_axis(self, a, axis);
     if (unlikely(kind)) return kind;
-    if (unlikely(start < 0 || start > a->n[axis] || stop > a->n[axis])) {
+    if (unlikely((uint32_t)start > (uint32_t)stop || (uint32_t)stop > (uint32_t)a->n[axis])) { /* also where one is below 0 */
         return fault_set(self, FAULT_VIEW, a, axis, start, stop, a->n[axis]);
     }
     if (d != a) *d = *a;
-    view_move(d, axis, start, stop > start ? stop - start : 0);
+    view_move(d, axis, start, stop - start);
     return FAULT_NONE;
 }
 
 static inline int view_over(thread *self, tile *d, const tile *a, int axis, int32_t start, int32_t stop) {
     const int kind = view_axis(self, a, axis);
     if (unlikely(kind)) return kind;
-    const int64_t n = stop > start ? (int64_t)stop - start : 0;
-    if (unlikely(n > INT32_MAX)) return fault_set(self, FAULT_VIEW, a, axis, start, stop, a->n[axis]);
+    const int64_t n = (int64_t)stop - start;
+    if (unlikely(n < 0 || n > INT32_MAX)) return fault_set(self, FAULT_VIEW, a, axis, start, stop, a->n[axis]);
     if (d != a) *d = *a;
     view_move(d, axis, start, n);
     return FAULT_NONE;

@@ -9,6 +9,8 @@ import numpy.typing as npt
 
 from tops_kit.isa.dtypes import DType
 
+PIPELINE_CHANNELS = 4  # of a buffer's slots in a pipeline; with more slots its loads share one
+
 
 @dataclass(frozen=True)
 class Location:

@@ -228,11 +228,11 @@ def _views() -> list[Instruction]:
         Instruction("tindex", ">t d, <t a, #i axis, <r index", "S", "fix one axis; it disappears",
                     group="view"),
         Instruction("tslice", ">t d, <t a, #i axis, <r start, <r stop", "S",
-                    "part of one axis, within the view: [start, stop), empty when stop <= start",
+                    "part of one axis, within the view: [start, stop), 0 <= start <= stop <= its extent",
                     group="view"),
         Instruction("tover", ">t d, <t a, #i axis, <r start, <r stop", "S",
-                    "part of one axis that may reach outside; what lies outside can be padded or clipped "
-                    "by the DTE",
+                    "part of one axis that may reach outside, start <= stop; what lies outside can be "
+                    "padded or clipped by the DTE",
                     group="view"),
         Instruction("tstep", ">t d, <t a, #i axis, <r step", "S",
                     "every step-th element of one axis; step >= 1",

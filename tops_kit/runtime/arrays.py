@@ -54,7 +54,9 @@ def array_type(value: Any, name: str, declared: DType | None) -> tuple[DType, in
         check_tensor(value, name)
         found = _BY_TORCH.get(str(value.dtype))
         if found is None:
-            raise LaunchError(f"{name} is {value.dtype}: {_wide(str(value.dtype), 'x.to(torch.{})')}")
+            raise LaunchError(
+                f"{name} is {value.dtype}: {_wide(str(value.dtype), name, f'{name}.to(torch.{{}})')}"
+            )
         dtype, axes = found, value.dim()
     if axes > MAX_AXES:
         raise LaunchError(f"{name} has {axes} axes: at most {MAX_AXES} are possible; reshape it")
@@ -115,17 +117,19 @@ def _rare(dtype: np.dtype[Any], name: str, declared: DType | None) -> DType:
     if not dtype.isnative:
         raise LaunchError(
             f"{name} has the byte order of another machine ({dtype.str}): "
-            f"convert it: x.astype(x.dtype.newbyteorder('='))"
+            f"convert it: {name}.astype({name}.dtype.newbyteorder('='))"
         )
     if dtype.hasobject or dtype.fields:
         raise LaunchError(f"{name} is an array of {dtype}: kernels take arrays of numbers")
-    raise LaunchError(f"{name} is {dtype.name}: {_wide(dtype.name, 'x.astype(numpy.{})')}")
+    raise LaunchError(f"{name} is {dtype.name}: {_wide(dtype.name, name, f'{name}.astype(numpy.{{}})')}")
 
 
-def _wide(name: str, form: str) -> str:
-    bare = name.rpartition(".")[2]
+def _wide(type_name: str, name: str, form: str) -> str:
+    bare = type_name.rpartition(".")[2]
     if bare.startswith("complex"):
-        return "the GCU has no complex numbers: give the real and the imaginary part: x.real, x.imag"
+        return (
+            f"the GCU has no complex numbers: give the real and the imaginary part: {name}.real, {name}.imag"
+        )
     instead = {"f32": "float32", "i32": "int32"}.get(WIDE.get(bare, ""))
     if instead:
         return f"the GCU has no 64-bit types; convert it: {form.format(instead)}"

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 from tops_kit.errors import UserError
 from tops_kit.gcu import Specification
@@ -295,14 +295,21 @@ def _kernel_again(module: str, name: str, settings: Settings) -> Kernel:
     return Kernel(found._definition, settings)
 
 
-def kernel(function: Callable[..., Any]) -> Kernel:
-    """Make a function a kernel: `@tops.kernel`. It is compiled at its first launch, from its source.
+@overload
+def kernel(function: Callable[..., Any], /) -> Kernel: ...
+@overload
+def kernel() -> Callable[[Callable[..., Any]], Kernel]: ...
+def kernel(function: Callable[..., Any] | None = None, /) -> Kernel | Callable[[Callable[..., Any]], Kernel]:
+    """Make a function a kernel: `@tops.kernel`, or `@tops.kernel()`. It is compiled at its first launch, from
+    its source. Settings of a launch are options: `kernel.options(mode="fast")[24](...)`.
 
     @tops.kernel
     def softmax(x: tops.ptr(tops.f32), y: tops.ptr(tops.f32), rows: tops.i32, COLS: tops.constexpr): ...
 
     softmax[24](x, y, rows=4096, COLS=4096)
     """
+    if function is None:
+        return kernel
     if isinstance(function, Kernel):
         return function
     if not isinstance(function, FunctionType):

@@ -71,4 +71,6 @@ def check(needs: Sequence[Need], target: Target) -> None:
 
 
 def _size(size_bytes: int) -> str:
+    if size_bytes >= 10 << 20:
+        return f"{size_bytes / (1 << 20):.1f} MB"
     return f"{size_bytes / 1024:.4g} KB" if size_bytes >= 1024 else f"{size_bytes} B"

@@ -23,7 +23,7 @@ from tops_kit.engine.oracle.scalars import (
 )
 from tops_kit.engine.oracle.thread import Thread
 from tops_kit.engine.oracle.transfers import Transfer
-from tops_kit.engine.oracle.trap import DIVIDE, GATHER, Trap, index_trap, tiles_trap
+from tops_kit.engine.oracle.trap import DIVIDE, GATHER, Trap, index_trap, sources_trap, tiles_trap
 from tops_kit.engine.tiles_twin import Tile, TileFault
 from tops_kit.isa.dtypes import DTYPES
 from tops_kit.isa.program import Program
@@ -152,10 +152,15 @@ def _tile(x: Instruction, numbers: Numbers) -> Step:
             if fault.number == GATHER:
                 target = tiles["a" if x.name == "tgather" else "d"]
                 raise index_trap(tiles, target, numbers["axis"]) from None
-            raise tiles_trap(fault, list(tiles.values())) from None
+            raise sources_trap(fault, _sources_are(x), list(tiles.values())) from None
         return None
 
     return step
+
+
+def _sources_are(x: Instruction) -> str:
+    """How the extents of the sources go together: "product", "indexed" or "alike"."""
+    return "product" if x.unit == "M" else "indexed" if x.shape == "gather" else "alike"
 
 
 def _set_shape(x: Instruction, tiles: dict[str, Tile], numbers: Numbers) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from math import prod
 
 import numpy as np
 
 from tops_kit.engine.tiles_twin import Tile, TileFault
+from tops_kit.engine.tiles_twin.checks import aligned
 from tops_kit.engine.tiles_twin.tile import SPACE_L1, SPACE_NONE
 from tops_kit.isa.dtypes import VECTOR_BYTES
 from tops_kit.isa.faults import BY_NAME
@@ -64,6 +66,50 @@ def tiles_trap(fault: TileFault, views: Sequence[Tile | None], pc: int | None = 
             if (concerned.lo[axis], concerned.hi[axis]) != (0, extent):
                 return Trap(kind, concerned, (axis, concerned.lo[axis], concerned.hi[axis], extent), pc=pc)
     return Trap(kind, concerned, pc=pc)
+
+
+def sources_trap(fault: TileFault, how: str, views: Sequence[Tile]) -> Trap:
+    """As `tiles_trap`, of an operation of tiles: with the two extents that don't fit.
+
+    `how` the sources go together is "alike", "product" or "indexed". The extents are of two sources, then the
+    first value is 1, or else of what is written (what its buffer holds, where it is a result) and of what it
+    should take.
+    """
+    trap = tiles_trap(fault, views)
+    d, *sources = views
+    if trap.kind != SHAPE or not sources:
+        return trap
+    for a, b in itertools.combinations([tuple(source.n) for source in sources], 2):
+        if not _fit(how, a, b):
+            trap.values = (1, 0, 0, 0)
+            trap.shapes = (a, b)
+            return trap
+    trap.shapes = (
+        tuple(d.capacity) if d.result else tuple(d.n),
+        _result(how, [source.n for source in sources]),
+    )
+    return trap
+
+
+def _fit(how: str, a: Sequence[int], b: Sequence[int]) -> bool:
+    if how == "indexed":  # both are needed to see what is wrong
+        return False
+    if how == "product":
+        return len(a) >= 2 and len(b) >= 2 and a[-1] == b[-2]
+    return all(x == y or 1 in (x, y) for x, y in zip(reversed(a), reversed(b), strict=False))
+
+
+def _result(how: str, sources: Sequence[Sequence[int]]) -> Shape:
+    """The extents that a result should take."""
+    out = list(sources[0])
+    if how == "product":
+        out[-1] = sources[1][-1]
+    elif how == "alike":
+        for n in sources[1:]:
+            rank = max(len(out), len(n))
+            pairs = zip(aligned(out, rank), aligned(n, rank), strict=True)
+            out = [x if x != 1 else y for x, y in pairs]
+    return tuple(out)
 
 
 def vector_trap(fault: TileFault, view: Tile, i: int) -> Trap:

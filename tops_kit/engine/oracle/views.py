@@ -34,16 +34,16 @@ def index(a: Tile, axis: int, at: int) -> Tile:
 def part(a: Tile, axis: int, start: int, stop: int) -> Tile:
     """[start, stop) of one axis, which lies within it."""
     _check_axis(a, axis)
-    if not 0 <= start <= a.n[axis] or stop > a.n[axis]:
+    if not 0 <= start <= stop <= a.n[axis]:
         raise Trap(VIEW, a, (axis, start, stop, a.n[axis]))
-    return _moved(a, axis, start, max(0, stop - start))
+    return _moved(a, axis, start, stop - start)
 
 
 def over(a: Tile, axis: int, start: int, stop: int) -> Tile:
     """[start, stop) of one axis, which may reach outside."""
     _check_axis(a, axis)
-    count = max(0, stop - start)
-    if count > MAX_EXTENT:
+    count = stop - start
+    if not 0 <= count <= MAX_EXTENT:
         raise Trap(VIEW, a, (axis, start, stop, a.n[axis]))
     return _moved(a, axis, start, count)
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from tops_kit.engine import timing
 from tops_kit.engine.report.lines import LineTiming, classes, line_timings, scalar_flops
+from tops_kit.engine.report.notes import notes
 from tops_kit.engine.report.pipeline import Pipeline
 from tops_kit.engine.report.places import places
 from tops_kit.engine.report.roofline import Roofline, roofline
@@ -32,7 +33,7 @@ class LaunchTiming:
     `heading` says on which part this was modelled; `part_hash` and `cost_model` with which figures and rules.
     `instructions` by class; `operations` by element type, all units together; `moved` by (from, to) memory,
     in bytes, "none" for fills; `lines` the costliest first; `pipeline` where it was asked for. `result` has
-    the numbers of each SIP, channel and instruction.
+    the numbers of each SIP, channel and instruction; `notes` are remarks, a line each.
     """
 
     kernel: str
@@ -51,6 +52,7 @@ class LaunchTiming:
     roofline: Roofline
     result: TimingResult
     pipeline: Pipeline | None
+    notes: tuple[str, ...] = ()
 
     @property
     def flops(self) -> float:
@@ -96,6 +98,7 @@ class LaunchTiming:
             "sips": self.sips(),
             "channels": self.channels(),
             "roofline": {**asdict(self.roofline), "achieved": self.roofline.achieved},
+            "notes": list(self.notes),
             "lines": [_line_json(line) for line in self.lines],
         }  # fmt: skip
         if self.pipeline is not None:
@@ -157,6 +160,7 @@ def launch_timing(
         roofline=roofline(spec, result),
         result=result,
         pipeline=_pipeline(program, spec, result),
+        notes=notes(program, result),
     )
 
 

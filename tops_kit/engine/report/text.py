@@ -29,6 +29,7 @@ def launch_text(timing: LaunchTiming, lines: int) -> str:
         *([_rates(timing)] if roof.operations_per_s else []),
         *([_moved(timing)] if timing.moved else []),
         _where(timing),
+        *(f"note: {note}" for note in timing.notes),
         *_costliest(timing, lines),
     ]
     return "\n".join(out)

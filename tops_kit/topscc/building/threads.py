@@ -23,12 +23,19 @@ class ThreadBuilder(TransferBuilder):
     """What reaches beyond the thread."""
 
     def atomic(
-        self, name: str, target: Value, value: Operand, where: Where, *, expected: Operand | None = None
+        self,
+        name: str,
+        target: Value,
+        value: Operand,
+        where: Where,
+        *,
+        expected: Operand | None = None,
+        at: Where | None = None,
     ) -> Value:
         """add min max and or xor exchange cas on one element (a view without axes) of L1, L2 or L3.
 
         i32, or f32 (add, min, max, exchange); gives the old value. `cas` writes `value` where the element is
-        `expected`.
+        `expected`. The value stands `at`.
         """
         if name not in ATOMICS or (name == "cas") != (expected is not None):
             raise ValueError(
@@ -42,14 +49,25 @@ class ThreadBuilder(TransferBuilder):
             raise self._error(
                 f"an atomic operation needs one element, this has {kind.rank} axes",
                 where,
-                "fix every axis: x[i, j]",
+                f"fix every axis: {self._element_at(target)}"
+                + ("; or add a tile to a part: tops.atomic_add(c[0:n], t)" if name == "add" else ""),
             )
         if kind.dtype not in (I32, F32) or (kind.dtype == F32 and name not in _FLOAT_ATOMICS):
             can = "i32" if name not in _FLOAT_ATOMICS else "i32 and f32"
             raise self._error(f"atomic {name} on {kind.dtype}", where, f"atomic {name} is for {can}")
-        number = self._scalar(value, kind.dtype, where, "the operand")
+        number = self._scalar(
+            self._into(value, kind.dtype, at or where), kind.dtype, at or where, "the value"
+        )
         old = None if expected is None else self._scalar(expected, kind.dtype, where, "what is expected")
         return self._give(tree.Atomic(where, self._new(ScalarKind(kind.dtype)), name, target, number, old))
+
+    def _element_at(self, target: Value) -> str:
+        """One element of what a view is of, as it is written: x[i, j]."""
+        node = self._definitions.get(target)
+        whole = node.base if isinstance(node, tree.Index) else target
+        name = next((p.name for p in self._parameters if p.holds is whole), "x")
+        assert isinstance(whole.kind, TileKind | ViewKind)
+        return f"{name}[{', '.join('ijklm'[: whole.kind.rank])}]"
 
     def atomic_add_tile(self, target: Value, tile: Value, where: Where) -> None:
         """Add a tile, element by element, atomically, to a view of L2 or L3."""

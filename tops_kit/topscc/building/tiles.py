@@ -30,10 +30,12 @@ _MMA_TYPES = ("f32", "f16", "bf16", "i8", "u8", "i16", "i32")
 class TileBuilder(ArithmeticBuilder):
     """Tiles."""
 
-    def full(self, dtype: DType, shape: Sequence[Operand], value: Operand, where: Where) -> Value:
-        """A tile of one value. Extents may be scalars that have a bound (`min(n, 64)`)."""
+    def full(
+        self, dtype: DType, shape: Sequence[Operand], value: Operand, where: Where, *, at: Where | None = None
+    ) -> Value:
+        """A tile of one value, which stands `at`. Extents may be scalars that have a bound (`min(n, 64)`)."""
         extents, kept = self._extents(shape, where)
-        number = self._filling(value, dtype, where)
+        number = self._filling(value, dtype, at or where)
         return self._give(tree.Full(where, self._new(TileKind(dtype, kept)), number, extents))
 
     def iota(
@@ -56,7 +58,7 @@ class TileBuilder(ArithmeticBuilder):
 
     def _filling(self, value: Operand, dtype: DType, where: Where) -> Value:
         """A scalar that fills a tile of `dtype`."""
-        number = self._beside(self._usable(value, where), dtype, "tile", where)
+        number = self._into(value, dtype, where)
         if not isinstance(number.kind, ScalarKind):
             raise self._error(f"a tile is filled with a scalar, this is {kind_name(number.kind)}", where)
         return number

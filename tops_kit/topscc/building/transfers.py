@@ -153,14 +153,22 @@ class TransferBuilder(ControlBuilder):
             )
         )
 
-    def store(self, destination: Value, source: Operand, where: Where, *, clip: bool = False) -> None:
-        """A tile, a view of L1 or L2, or a scalar (everywhere), to a view.
+    def store(
+        self,
+        destination: Value,
+        source: Operand,
+        where: Where,
+        *,
+        clip: bool = False,
+        at: Where | None = None,
+    ) -> None:
+        """A tile, a view of L1 or L2, or a scalar (everywhere; it stands `at`), to a view.
 
         After it the source may be reused; it is complete for other threads at the next barrier, atomic
         operation or end. (A compiler's tile goes out while the kernel continues.)
         """
         if not isinstance(source, Value) or isinstance(source.kind, ScalarKind):
-            self._memset(destination, source, where, None, None, waits=True)
+            self._memset(destination, source, where, None, None, waits=True, at=at)
             return
         source, kind, _ = self._source(source, None, where)
         destination = self._destination(destination, clip, where)
@@ -175,9 +183,10 @@ class TransferBuilder(ControlBuilder):
         *,
         after: Value | None = None,
         channel: int | Channel | None = None,
+        at: Where | None = None,
     ) -> Value:
-        """Start filling a view with one value by the DTE; gives the event."""
-        return self._memset(destination, value, where, after, channel, waits=False)
+        """Start filling a view with one value, which stands `at`, by the DTE; gives the event."""
+        return self._memset(destination, value, where, after, channel, waits=False, at=at)
 
     def _memset(
         self,
@@ -188,10 +197,11 @@ class TransferBuilder(ControlBuilder):
         channel: int | Channel | None,
         *,
         waits: bool,
+        at: Where | None = None,
     ) -> Value:
         destination = self._destination(destination, False, where)
         assert isinstance(destination.kind, ViewKind)
-        number = self._filling(value, destination.kind.dtype, where)
+        number = self._filling(value, destination.kind.dtype, at or where)
         if after is not None:
             after = self._event(after, where)
         self._check_channel(channel, where)

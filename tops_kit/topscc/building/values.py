@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
-from tops_kit.isa.dtypes import BOOL, F32, I32, DType, scalar
+from tops_kit.isa.dtypes import BF16, BOOL, F16, F32, I32, DType, scalar
 from tops_kit.topscc import tree
 from tops_kit.topscc.building.state import BOOL_KIND, F32_KIND, I32_KIND, BuilderState
 from tops_kit.topscc.diagnostics import Where
@@ -27,6 +28,8 @@ _RANGES = {
     "i8": (-128, 127),
     "u8": (0, 255),
 }
+_BF16_END = float.fromhex("0x1.ffp127")  # from here on bf16 rounds to infinity
+_GREATEST = {"f16": "65504", "bf16": "3.39e38"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,22 +61,23 @@ def kind_name(kind: Kind) -> str:
 class ValueBuilder(BuilderState):
     """Operands."""
 
-    def _number(self, number: Number, dtype: DType, where: Where) -> Constant:
-        """A literal as a scalar that goes with values of `dtype` (its kind is f32, i32 or bool)."""
+    def _number(self, number: Number, dtype: DType, where: Where, *, into: bool = False) -> Constant:
+        """A literal as a scalar that goes with values of `dtype` (its kind is f32, i32 or bool).
+
+        `into`: it is written there; else it stands beside such values.
+        """
         if dtype.is_float:
-            try:
-                real = float(number)
-                struct.pack("<f", real)
-            except OverflowError:
-                raise self._error(f"{_shown(number)} does not fit f32", where, "write math.inf") from None
-            return Constant(0, F32_KIND, real)
+            return self._real(number, dtype, where, into=into)
         if isinstance(number, float):
-            raise self._error(
-                f"{number!r} beside values of {dtype}: they can't hold it",
-                where,
-                f"write {int(number)}" if number == math.floor(number) and math.isfinite(number)
-                else f"convert the other side: {self._words.cast(F32)}",
+            whole = math.isfinite(number) and number == math.floor(number)
+            other = f"write a whole number: {dtype} holds no others" if into else (
+                f"convert the other side: {self._words.cast(F32)}"
             )  # fmt: skip
+            raise self._error(
+                f"{number!r} {'into' if into else 'beside'} values of {dtype}: they can't hold it",
+                where,
+                f"write {int(number)}" if whole else other,
+            )
         if dtype == BOOL:
             if not isinstance(number, bool):
                 raise self._error(
@@ -84,9 +88,25 @@ class ValueBuilder(BuilderState):
         if not low <= number <= high:
             raise self._error(
                 f"{_shown(number)} does not fit {dtype} ({low} to {high})", where,
-                _WIDEST if dtype == I32 else f"take a wider type: {self._words.cast(I32)}",
+                _WIDEST if dtype == I32 else f"take a wider type: tops.{I32}" if into
+                else f"take a wider type: {self._words.cast(I32)}",
             )  # fmt: skip
         return Constant(0, I32_KIND, int(number))
+
+    def _real(self, number: Number, dtype: DType, where: Where, *, into: bool) -> Constant:
+        """A literal as an f32 that goes with floats of `dtype`: refused where rounding makes it infinite."""
+        try:
+            real = float(number)
+            struct.pack("<e" if dtype == F16 else "<f", real)
+            if dtype == BF16 and math.isfinite(real) and abs(real) >= _BF16_END:
+                raise OverflowError
+        except OverflowError:
+            hint = "write math.inf"
+            if dtype != F32:
+                hint += f", or take a wider type: {f'tops.{F32}' if into else self._words.cast(F32)}"
+            most = f" (at most {_GREATEST[dtype.name]})" if dtype != F32 else ""
+            raise self._error(f"{_shown(number)} does not fit {dtype}{most}", where, hint) from None
+        return Constant(0, F32_KIND, real)
 
     def _typed(self, operand: Operand, where: Where) -> Value:
         """A literal on its own: f32, i32 or bool; values as they are."""
@@ -118,9 +138,19 @@ class ValueBuilder(BuilderState):
                 raise self._error(
                     f"arithmetic works on L1; this is {kind_name(kind)}",
                     where,
-                    f"load it first: {self._words.load(where.text() or '...')}",
+                    f"load it first: {self._words.load(self._part_at(where))}",
                 )
         return operand
+
+    @staticmethod
+    def _part_at(where: Where) -> str:
+        """What stands at a place, where it is a name or a subscript; else "..."."""
+        text = where.text()
+        return text if re.fullmatch(r"[\w.]+(\[[^=]*\])?", text) else "..."
+
+    def integer(self, operand: Operand, where: Where, what: str) -> Operand:
+        """A scalar that must be an i32, refused at its own place; numbers as they are."""
+        return self._integer(operand, where, what) if isinstance(operand, Value) else operand
 
     def _scalar(self, operand: Operand, dtype: DType, where: Where, what: str) -> Value:
         """A scalar of a type: f32, i32 or bool; i32 and bool become f32, bool becomes i32, nothing else."""
@@ -199,6 +229,24 @@ class ValueBuilder(BuilderState):
             return name, dtype, [self._beside(operand, dtype, name, where) for operand in usable]
         dtype = self._scalar_type(usable, where)
         return "scalar", dtype, [self._scalar(operand, dtype, where, "an operand") for operand in usable]
+
+    def _into(self, operand: Operand, dtype: DType, where: Where) -> Value:
+        """A scalar that is written where values of `dtype` are; what is no scalar as it is."""
+        operand = self._usable(operand, where)
+        if not isinstance(operand, Value):
+            if dtype == I32 and isinstance(operand, bool):
+                operand = int(operand)
+            return self._number(operand, dtype, where, into=True)
+        kind = operand.kind
+        if isinstance(kind, ScalarKind) and kind.dtype.is_float and not dtype.is_float:
+            text = where.text()
+            value = text if re.fullmatch(r"[\w.]+", text) else "x"
+            raise self._error(
+                f"an f32 into values of {dtype}",
+                where,
+                f"convert the value: {self._words.number(I32, value)}",
+            )
+        return self._beside(operand, dtype, "value", where)
 
     def _beside(self, operand: Operand, dtype: DType, noun: str, where: Where) -> Value:
         """An operand beside a tile or vector of `dtype`."""

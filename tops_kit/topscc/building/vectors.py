@@ -38,7 +38,54 @@ class VectorBuilder(ThreadBuilder):
         assert isinstance(view.kind, TileKind | ViewKind)
         if view.kind.dtype == BOOL:
             raise self._error("vectors of bool", where, "vectors are of numbers; use u8")
+        if self._strided(view):
+            raise self._error(
+                f"{kind_name(view.kind)} that is not dense: its elements don't lie one behind another",
+                where,
+                "take whole rows of a buffer, or copy it into one: c[:] = ...",
+            )
         return view.kind
+
+    def _strided(self, view: Value) -> bool:
+        """Whether the elements of a view certainly don't lie one behind another."""
+        strides = self._strides(view)
+        kind = view.kind
+        assert isinstance(kind, TileKind | ViewKind)
+        dense = 1
+        for extent, stride in zip(reversed(kind.shape), reversed(strides), strict=True):
+            if not isinstance(extent, int) or stride is None or 0 in kind.shape:
+                return False
+            if extent != 1 and stride != dense:
+                return True
+            dense *= extent
+        return False
+
+    def _strides(self, view: Value) -> list[int | None]:
+        """The strides of a view in elements; None where they are not known."""
+        kind = view.kind
+        assert isinstance(kind, TileKind | ViewKind)
+        node = self._definitions.get(self._assigned(view))
+        match node:
+            case tree.Index():
+                strides = []
+                for item, whole in zip(node.items, self._strides(node.base), strict=True):
+                    step: int | None = 1
+                    if isinstance(item, tree.Part) and item.step is not None:
+                        step = self._constant_int(item.step)
+                    if not isinstance(item, tree.Fix):
+                        strides.append(None if whole is None or step is None else whole * step)
+                return strides
+            case tree.Permute():
+                strides = self._strides(node.base)
+                return [strides[axis] for axis in node.order]
+            case tree.Reshape() | tree.Read() if isinstance(kind, ViewKind):
+                return [None] * kind.rank
+        out: list[int | None] = []
+        stride: int | None = 1
+        for extent in reversed(kind.shape):
+            out.insert(0, stride)
+            stride = stride * extent if stride is not None and isinstance(extent, int) else None
+        return out
 
     def vector_splat(self, value: Operand, dtype: DType, where: Where) -> Value:
         """One value in all lanes."""

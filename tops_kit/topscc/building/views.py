@@ -262,10 +262,16 @@ class ViewBuilder(ValueBuilder):
             if not isinstance(extent, int):
                 return self._unknown(extent.bound)
             stop = Constant(0, I32_KIND, extent)
+        low, high = self._constant_int(first), self._constant_int(stop)
+        if low is not None and high is not None and high < low and not self._dead:
+            raise self._error(
+                f"a slice from {low} to {high}: it ends before it starts",
+                where,
+                "views don't run backwards; an empty one is written x[a:a]",
+            )
         kept = self._distance(first, stop)
         if outside:
             return kept
-        low, high = self._constant_int(first), self._constant_int(stop)
         if isinstance(extent, int):
             if (low is not None and low > extent) or (high is not None and high > extent):
                 raise self._error(
@@ -402,7 +408,10 @@ class ViewBuilder(ValueBuilder):
                 "a tile is a value; its elements can't be assigned", where, "use an L1 buffer, or tops.where"
             )
         positions = self._positions(base, kind, indices, where)
-        number = self._scalar(value, scalar_type(kind.dtype), where, f"an element of {kind.dtype}")
+        what = f"an element of {kind.dtype}"
+        if not isinstance(value, Value):
+            value = self._into(value, kind.dtype, where)
+        number = self._scalar(value, scalar_type(kind.dtype), where, what)
         self._emit(tree.SetElement(where, base, positions, number))
 
     def _positions(
@@ -449,7 +458,7 @@ class ViewBuilder(ValueBuilder):
             self._fits(kind.shape, value.kind.shape, where)
             self._emit(tree.Write(where, view, value))
             return
-        number = self._beside(value, kind.dtype, "view", where)
+        number = self._into(value, kind.dtype, where)
         if not isinstance(number.kind, ScalarKind):
             raise self._error(f"{kind_name(number.kind)} can't be written into a view", where)
         self._emit(tree.Write(where, view, number))

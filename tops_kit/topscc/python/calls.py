@@ -49,6 +49,10 @@ class Call:
         """The node of an argument, for errors; of the call where it is left out."""
         return self.nodes.get(name, self.node)
 
+    def place(self, name: str) -> Where:
+        """The place of an argument, for errors of its value."""
+        return self.calls.where(self.at(name))
+
     def operand(self, name: str) -> Operand:
         """An argument as an operand."""
         if self.modes[name] in ("View", "Target"):
@@ -129,7 +133,12 @@ class Call:
         """A shape: an extent or a tuple of them."""
         value = self.values[name]
         items = value if isinstance(value, tuple) else (value,)
-        return [self.calls.operand(self.calls.static(item), self.at(name)) for item in items]
+        at = self.at(name)
+        nodes = at.elts if isinstance(at, ast.Tuple | ast.List) else [at] * len(items)
+        return [
+            self.calls.computed(self.calls.static(item), node)
+            for item, node in zip(items, nodes, strict=True)
+        ]
 
     def channel(self) -> int | None:
         """A DTE channel; 255 is the block's."""
@@ -159,7 +168,11 @@ class Calls(Functions):
 
     def call(self, node: ast.Call) -> Any:
         """A call."""
-        callee = self.value(node.func, view=True)
+        around, self.calling = self.calling, node
+        try:
+            callee = self.value(node.func, view=True)
+        finally:
+            self.calling = around
         word = word_of(callee)
         if word is not None:
             return self.call_word(word, node)
@@ -267,15 +280,15 @@ class Calls(Functions):
         """`(2, 3)` or `((2, 3))` as extents."""
         values = [self.value(item) for item in items]
         if len(values) == 1 and isinstance(values[0], tuple):
-            return [self.operand(self.static(value), items[0]) for value in values[0]]
-        return [self.operand(self.static(value), item) for value, item in zip(values, items, strict=True)]
+            return [self.computed(self.static(value), items[0]) for value in values[0]]
+        return [self.computed(self.static(value), item) for value, item in zip(values, items, strict=True)]
 
     def _cast(self, dtype: DType, node: ast.Call) -> Any:
         """`tops.f32(x)`."""
         items = self.positional(node)
         if len(items) != 1 or node.keywords:
             raise self.error(f"tops.{dtype.name}(x) takes one value", node)
-        return self.builder.cast(self.number(items[0]), dtype, self.where(node))
+        return self.builder.cast(self.computed(self.value(items[0]), items[0]), dtype, self.where(node))
 
     # Python's own functions
 
@@ -362,7 +375,10 @@ class Calls(Functions):
             if isinstance(result, Value) or isinstance(value, Value):
                 self._only_scalars(function.__name__, (result, value), node)
                 result = self.builder.binary(
-                    function.__name__, self.operand(result, at), self.operand(value, at), self.where(node)
+                    function.__name__,
+                    self.computed(result, nodes[0]),
+                    self.computed(value, at),
+                    self.where(node),
                 )
             else:
                 result = function(result, value)

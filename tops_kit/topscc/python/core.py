@@ -27,7 +27,6 @@ from tops_kit.topscc.tree import Buffer, Constant, Value, Variable
 # unrolled and inlined in a kernel: more than fit its 65,535 instructions, and compiled in some ten seconds
 MAX_ROUNDS = 100_000
 CALL_WEIGHT = 10  # a call is as much work for the compiler as so many rounds
-NUMBER_WORDS = {"float64": "float", "longdouble": "float", "int64": "int", "uint64": "int"}
 
 
 @dataclass(slots=True, eq=False)
@@ -71,6 +70,7 @@ class Core:
         self.sources: dict[CodeType, FunctionSource] = {}  # of the functions that were called
         self.reaching: set[ast.expr] = set()  # subscripts that may reach outside: of a load with pad, ...
         self.axes: set[Extent] = set()  # the extents of whole axes of arrays
+        self.counters: set[Variable] = set()  # variables of loops
         self.naming = ""  # the name that the value being read will get
         self._regions = 0
         self._rounds = 0
@@ -140,7 +140,8 @@ class Core:
                     continue  # a variable that begins here: whether it has a value, the builder knows
                 if isinstance(bound, Local | Static):
                     at = bound.where if isinstance(bound, Static) else bound.variable.where
-                    names[name] = Lost(at)
+                    counted = isinstance(bound, Local) and bound.variable in self.counters
+                    names[name] = Lost(at, counted)
 
     def around(self, region: Region) -> bool:
         """Whether a region is one around the present one: what it binds may still be read in other rounds."""
@@ -189,17 +190,12 @@ class Core:
         return number
 
     def plain(self, value: Any, node: Placed) -> Any:
-        """numpy's scalars and enumerations as Python numbers; 64-bit numpy scalars are refused."""
+        """numpy's scalars and enumerations as Python numbers, which have no width while compiling."""
         if isinstance(value, Value | Buffer):
             return value
+        if isinstance(value, np.longdouble):
+            raise self.error("a longdouble of numpy", node, "make it a Python number: float(...)")
         if isinstance(value, np.generic):
-            name = type(value).__name__
-            if name in NUMBER_WORDS:
-                raise self.error(
-                    f"a {name} of numpy: the GCU has no 64-bit types",
-                    node,
-                    f"make it a Python number: {NUMBER_WORDS[name]}(...)",
-                )
             return value.item()
         if isinstance(value, enum.Enum) and not isinstance(value, int | float):
             return self.plain(value.value, node)

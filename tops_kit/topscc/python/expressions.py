@@ -13,11 +13,13 @@ from tops_kit.isa.dtypes import DType
 from tops_kit.topscc.builder import Operand
 from tops_kit.topscc.diagnostics import Where
 from tops_kit.topscc.kinds import EventKind, ScalarKind, TileKind, VectorKind, ViewKind
+from tops_kit.topscc.language.types import WIDE, dtype_of
 from tops_kit.topscc.python.hints import module_hint
 from tops_kit.topscc.python.refusals import EXPRESSIONS
 from tops_kit.topscc.python.scope import LocalFunction, Method
 from tops_kit.topscc.python.subscripts import Subscripts
 from tops_kit.topscc.tree import Buffer, Value
+from tops_kit.topscc.words import spoken
 
 _BINARY: dict[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
     ast.Add: ("add", operator.add), ast.Sub: ("sub", operator.sub), ast.Mult: ("mul", operator.mul),
@@ -38,6 +40,8 @@ _ATTRIBUTES = ("shape", "dtype", "ndim", "T")
 
 class Expressions(Subscripts):
     """Expressions."""
+
+    calling: ast.Call | None = None  # the call whose callee is being read
 
     def value(self, node: ast.expr, *, view: bool = False) -> Any:
         """What an expression stands for."""
@@ -110,7 +114,15 @@ class Expressions(Subscripts):
         out = []
         for part in node.values:
             if isinstance(part, ast.FormattedValue):
-                value = self.static_of(self.value(part.value), "a text outside of print", part.value)
+                value = self.value(part.value)
+                if not self.known(value):
+                    raise self.error(
+                        "a text outside of print must be known when compiling, this has "
+                        f"{self.describe(value)}",
+                        part.value,
+                        f"put it in print: print({ast.unparse(node)})",
+                    )
+                value = self.static(value)
                 specification = self._joined(part.format_spec) if part.format_spec else ""  # type: ignore[arg-type]
                 try:
                     if any(int(digits) > _WIDEST for digits in re.findall(r"\d+", specification)):
@@ -370,6 +382,17 @@ class Expressions(Subscripts):
             self.captures.from_attribute(base, node.attr, found)
         return found
 
+    def _type_after(self, node: ast.Attribute) -> str:
+        """The type that `x.astype(...)` is called with, as ours is written."""
+        call = self.calling
+        if call is not None and call.func is node and (call.args or call.keywords):
+            given = self.value(call.args[0] if call.args else call.keywords[0].value)
+            found = None if isinstance(given, Value | Buffer) else dtype_of(given)
+            wide = WIDE.get(getattr(given, "__name__", str(given)))
+            if found is not None or wide:
+                return f"tops.{spoken(found) if found is not None else wide}"
+        return "tops.f32"
+
     def _of_value(self, base: Value | Buffer, node: ast.Attribute) -> Any:
         name = node.attr
         if isinstance(base, Buffer):
@@ -387,7 +410,7 @@ class Expressions(Subscripts):
         if name in _METHODS:
             return Method(base, name, node)
         if name == "astype":
-            raise self.error("values have no astype", node, "write .to(tops.f32)")
+            raise self.error("values have no astype", node, f"write .to({self._type_after(node)})")
         if name == "dtype" and not isinstance(kind, EventKind):
             return kind.dtype
         if isinstance(kind, TileKind | ViewKind):

@@ -39,9 +39,13 @@ class Names(Core):
         bound = self.bound(node.id)
         match bound:
             case Local():
+                if bound.variable in self.counters and not self.builder.has_value(bound.variable):
+                    raise self._counted(node, bound.variable.where)
                 return self.builder.read(bound.variable, self.where(node))
             case Static():
                 return bound.value
+            case Lost() if bound.counted:
+                raise self._counted(node, bound.where)
             case Lost():
                 raise self.error(
                     f"{node.id} may stand for different things here, or for none",
@@ -50,6 +54,15 @@ class Names(Core):
                     ((f"{node.id} is assigned here", bound.where),),
                 )
         return self.outside(node.id, node)
+
+    def _counted(self, node: ast.Name, where: Where) -> Exception:
+        name = node.id
+        return self.error(
+            f"{name} counts the rounds of a loop, and has no value after it",
+            node,
+            f"keep what you need of it in the loop under another name, given a value before: last = {name}",
+            ((f"{name} counts here", where),),
+        )
 
     def outside(self, name: str, node: ast.expr) -> Any:
         """A name of the Python around the kernel: of functions around, of the module, or Python's own."""
@@ -158,6 +171,7 @@ class Names(Core):
                 "use another name for the loop variable",
                 ((f"{name} is assigned here", first),),
             )
+        self.counters.add(counter)
         self.scope.names[name] = Local(counter, region)
 
     def _mixed(self, name: str, first: Where, where: Where) -> Exception:

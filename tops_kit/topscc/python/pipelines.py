@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from tops_kit.isa.program import PIPELINE_CHANNELS
 from tops_kit.topscc.builder import Operand, Slice
 from tops_kit.topscc.diagnostics import Where
 from tops_kit.topscc.kinds import TileKind, ViewKind
@@ -20,8 +21,6 @@ from tops_kit.topscc.python.core import Loop
 from tops_kit.topscc.python.rounds import Rounds
 from tops_kit.topscc.python.scope import LocalFunction
 from tops_kit.topscc.tree import Buffer, Channel, Value, Variable
-
-_OWN_CHANNELS = 4  # with more slots than this the loads of a pipeline share one channel
 
 
 @dataclass(slots=True, eq=False)
@@ -182,7 +181,9 @@ class Pipelines(Rounds):
             for number in range(min(ahead, buffer.slots - 1))
         )
         channels = tuple(Channel(f"{buffer.name}.{number}") for number in range(buffer.slots))
-        return Stream(buffer, view, at, events, channels if buffer.slots <= _OWN_CHANNELS else channels[:1])
+        return Stream(
+            buffer, view, at, events, channels if buffer.slots <= PIPELINE_CHANNELS else channels[:1]
+        )
 
     def _plus(self, start: Operand, step: Operand, times: int, where: Where) -> Operand:
         if times == 0:
@@ -216,7 +217,7 @@ class Pipelines(Rounds):
     ) -> None:
         """Start loads into a slot: each slot has its channel, so that loads ahead overlap their latencies."""
         count = loads[0][0].buffer.slots
-        if isinstance(slot, int) or count > _OWN_CHANNELS:
+        if isinstance(slot, int) or count > PIPELINE_CHANNELS:
             for stream, source in loads:
                 self._start_load(pipeline, stream, source, slot, event)
             return

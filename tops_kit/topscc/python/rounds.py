@@ -63,10 +63,12 @@ class Rounds(Calls):
         items = self.positional(call)
         if not 1 <= len(items) <= 3:
             raise self.error(f"{what} takes (stop), (start, stop) or (start, stop, step)", call)
-        values = [self.number(item) for item in items]
-        for value, item in zip(values, items, strict=True):
+        values = [self.computed(self.value(item), item) for item in items]
+        for position, (value, item) in enumerate(zip(values, items, strict=True)):
             if isinstance(value, float):
                 raise self.error(f"a bound of {what} must be an int, this is {value!r}", item, _WHOLE)
+            name = ("start", "stop", "step")[position + (len(items) == 1)]
+            values[position] = self.builder.integer(value, self.where(item), f"the {name} of a {what}")
         start, stop = (0, values[0]) if len(values) == 1 else values[:2]
         return start, stop, values[2] if len(values) == 3 else 1
 

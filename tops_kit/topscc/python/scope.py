@@ -37,6 +37,7 @@ class Lost:
     """A name that may stand for different things here, or for nothing."""
 
     where: Where
+    counted: bool = False  # it is the variable of a loop
 
 
 Binding: TypeAlias = Static | Local | Lost

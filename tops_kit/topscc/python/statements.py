@@ -6,14 +6,22 @@ import ast
 from typing import Any
 
 from tops_kit.isa.dtypes import BOOL, F32, I32, DType
+from tops_kit.isa.table import UNARY_FUNCTIONS
+from tops_kit.topscc.diagnostics import KernelError
 from tops_kit.topscc.kinds import TileKind, ViewKind
 from tops_kit.topscc.language.types import constexpr, function
 from tops_kit.topscc.language.words import word_of
 from tops_kit.topscc.python.loops import Loops
 from tops_kit.topscc.python.refusals import STATEMENTS
-from tops_kit.topscc.python.scope import Binding, Local, LocalFunction, Lost
+from tops_kit.topscc.python.scope import Binding, Local, LocalFunction, Lost, Method
 from tops_kit.topscc.tree import Buffer, Value
 
+# words that only give a value
+PURE = {
+    *UNARY_FUNCTIONS, "minimum", "maximum", "where", "fma", "cast", "cdiv", "zeros", "full", "iota",
+    "arange", "sum", "max", "min", "argmax", "argmin", "any", "all", "rowsum", "rowmax", "rowmin", "cumsum",
+    "gather", "reshape", "transpose", "dot", "vload", "vsplat", "viota", "lanes",
+}  # fmt: skip
 _PYTHON_TYPES: dict[Any, DType] = {int: I32, float: F32, bool: BOOL}
 
 
@@ -43,7 +51,7 @@ class Translator(Loops):
                 self._annotated(node)
             case ast.Expr():
                 if not isinstance(node.value, ast.Constant):  # a docstring
-                    self.value(node.value)
+                    self._alone(node.value)
             case ast.If():
                 self._if(node)
             case ast.For():
@@ -63,6 +71,27 @@ class Translator(Loops):
             case _:
                 what, hint = STATEMENTS.get(type(node), (f"{type(node).__name__} in a kernel", ""))
                 raise self.error(what, self._first_line(node), hint)
+
+    def _alone(self, node: ast.expr) -> None:
+        """An expression on a line of its own: one that only gives a value does nothing there."""
+        result = self.value(node)
+        if not isinstance(result, Value):
+            return
+        hint = "give it a name: t = ..."
+        if isinstance(node, ast.BinOp | ast.UnaryOp | ast.Compare):
+            raise self.error("the result is not used: this line does nothing", node, hint)
+        if not isinstance(node, ast.Call):
+            return
+        callee = self.value(node.func, view=True)
+        word = word_of(callee)
+        if word == "dot" and len(node.args) + len(node.keywords) > 2:
+            acc = ast.unparse(node.args[2]) if len(node.args) > 2 else "acc"
+            hint = (
+                f"write {acc} = tops.dot(a, b, {acc}), or tops.mma({acc}, a, b), which changes {acc} in place"
+            )
+        if word in PURE or isinstance(callee, Method):
+            name = f"tops.{word}" if word else f".{callee.name}"
+            raise self.error(f"the result of {name} is not used: it changes nothing itself", node, hint)
 
     def _first_line(self, node: ast.stmt) -> Any:
         """A compound statement's first line is enough to show."""
@@ -93,6 +122,9 @@ class Translator(Loops):
         ):
             return
         value = self._named(target, node.value)
+        view = isinstance(value, Value) and isinstance(value.kind, ViewKind)
+        if view and any(isinstance(target, ast.Subscript) for target in node.targets):
+            value = self.computed(value, node.value)
         for target in node.targets:
             self.assign(target, value, where)
 
@@ -131,7 +163,9 @@ class Translator(Loops):
         where = self.where(node)
         target = node.target
         if isinstance(target, ast.Subscript):
-            memory, items = self.part(target, self.value(target.value, view=True))
+            base = self.value(target.value, view=True)
+            self.changes_no_tuple(target, base)
+            memory, items = self.part(target, base)
             old = self.read_part(target, memory, items)
             new = self.binary(node.op, (old, target), (self.value(node.value), node.value), node)
             self.write_part(target, memory, items, self.operand(new, target), where)
@@ -154,12 +188,12 @@ class Translator(Loops):
         """`acc += a @ b` and `acc += tops.dot(a, b)` add in place; whether it was done so."""
         value = node.value
         if isinstance(value, ast.BinOp) and isinstance(value.op, ast.MatMult):
-            return self._mma(target, [value.left, value.right], node)
+            return self._mma(target, [value.left, value.right], value)
         if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Name | ast.Attribute):
             return False
         two = len(value.args) == 2 and not value.keywords
         if two and word_of(self.value(value.func, view=True)) == "dot":
-            return self._mma(target, list(value.args), node)
+            return self._mma(target, list(value.args), value)
         return False
 
     def _annotated(self, node: ast.AnnAssign) -> None:
@@ -172,7 +206,14 @@ class Translator(Loops):
             parsed = ast.parse(annotation.value, mode="eval").body
             annotation = ast.copy_location(parsed, annotation)
             ast.fix_missing_locations(annotation)
-        kind = self.value(annotation)
+        try:
+            kind = self.value(annotation)
+        except KernelError:
+            raise self.error(
+                f"the type {ast.unparse(annotation)} is not known here",
+                node.annotation,
+                "leave it out: variables have the type of what they are given; or tops.f32, tops.constexpr",
+            ) from None
         value = self._named(node.target, node.value)
         if kind is constexpr:
             if not isinstance(node.target, ast.Name):

@@ -7,7 +7,7 @@ from typing import Any
 
 from tops_kit.topscc.builder import Item, Operand, Slice
 from tops_kit.topscc.diagnostics import Where
-from tops_kit.topscc.kinds import TileKind, ViewKind
+from tops_kit.topscc.kinds import ScalarKind, TileKind, ViewKind
 from tops_kit.topscc.python.core import Loop
 from tops_kit.topscc.python.names import Names
 from tops_kit.topscc.python.scope import Local
@@ -138,7 +138,11 @@ class Subscripts(Names):
                 node,
                 "take elements by a tile of indices with tops.gather(t, index, axis)",
             )
-        return self.operand(value, node)
+        operand = self.computed(value, node)
+        kind = operand.kind if isinstance(operand, Value) else None
+        if isinstance(kind, ScalarKind) and kind.dtype.is_float:
+            return self.builder.integer(operand, self.where(node), "a subscript")
+        return operand
 
     def _without_ellipsis(self, items: list[Any], rank: int, nodes: list[ast.expr]) -> list[Any]:
         if items.count(...) > 1:
@@ -176,8 +180,20 @@ class Subscripts(Names):
         """`x[items] = value`: an element, or a part of L1."""
         if not isinstance(target, ast.Subscript):
             raise self.error("this can't be assigned", target)
-        memory, items = self.part(target, self.value(target.value, view=True))
+        base = self.value(target.value, view=True)
+        self.changes_no_tuple(target, base)
+        memory, items = self.part(target, base)
         self.write_part(target, memory, items, self.operand(value, target), where)
+
+    def changes_no_tuple(self, target: ast.Subscript, base: Any) -> None:
+        """Items of tuples, texts and ranges can't be assigned to."""
+        if isinstance(self.static(base), tuple | str | range):
+            what = "texts" if isinstance(base, str) else "tuples"
+            raise self.error(
+                f"{what} can't be assigned to",
+                target,
+                "make a new one: t = t[:i] + (x,) + t[i + 1:], or write into a buffer: b[i] = x",
+            )
 
     def write_part(
         self, target: ast.Subscript, memory: Value, items: list[Any], value: Operand, where: Where

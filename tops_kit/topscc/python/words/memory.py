@@ -11,12 +11,11 @@ from tops_kit.topscc.tree import Value
 
 def _buffer(space: str) -> Meaning:
     def meaning(call: Call) -> Any:
+        dtype = call.dtype()
         shape = [call.calls.integer(extent, f"an extent of {call.name}", call.at("shape"))
                  for extent in call.shape()]  # fmt: skip
         name = call.calls.naming or space.lower()
-        return call.calls.builder.buffer(
-            name, space, call.dtype(), shape, call.where, slots=call.integer("slots")
-        )
+        return call.calls.builder.buffer(name, space, dtype, shape, call.where, slots=call.integer("slots"))
 
     return meaning
 
@@ -64,14 +63,22 @@ def _copy(call: Call) -> Any:
 
 def _store(call: Call) -> Any:
     call.calls.builder.store(
-        call.tile("destination"), call.operand("source"), call.where, clip=call.flag("clip")
+        call.tile("destination"),
+        call.operand("source"),
+        call.where,
+        clip=call.flag("clip"),
+        at=call.place("source"),
     )
 
 
 def _memset(call: Call) -> Any:
     builder = call.calls.builder
     event = builder.memset(
-        call.tile("destination"), call.operand("value"), call.where, channel=call.channel()
+        call.tile("destination"),
+        call.operand("value"),
+        call.where,
+        channel=call.channel(),
+        at=call.place("value"),
     )
     builder.wait(event, call.where)
 
@@ -83,6 +90,7 @@ def _memset_async(call: Call) -> Any:
         call.where,
         after=call.event("after"),
         channel=call.channel(),
+        at=call.place("value"),
     )
 
 
@@ -106,7 +114,9 @@ def _wait(call: Call) -> Any:
 
 def _atomic(name: str) -> Meaning:
     def meaning(call: Call) -> Any:
-        return call.calls.builder.atomic(name, call.tile("target"), call.operand("value"), call.where)
+        return call.calls.builder.atomic(
+            name, call.tile("target"), call.operand("value"), call.where, at=call.place("value")
+        )
 
     return meaning
 
@@ -117,12 +127,17 @@ def _atomic_add(call: Call) -> Any:
     if isinstance(value, Value) and isinstance(value.kind, TileKind | ViewKind) and value.kind.rank:
         builder.atomic_add_tile(call.tile("target"), value, call.where)
         return None
-    return builder.atomic("add", call.tile("target"), value, call.where)
+    return builder.atomic("add", call.tile("target"), value, call.where, at=call.place("value"))
 
 
 def _atomic_cas(call: Call) -> Any:
     return call.calls.builder.atomic(
-        "cas", call.tile("target"), call.operand("value"), call.where, expected=call.operand("expected")
+        "cas",
+        call.tile("target"),
+        call.operand("value"),
+        call.where,
+        expected=call.operand("expected"),
+        at=call.place("value"),
     )
 
 

@@ -5,21 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from tops_kit.isa.dtypes import I32, VECTOR_BYTES
+from tops_kit.topscc.kinds import ScalarKind
 from tops_kit.topscc.python.calls import Call, Meaning
-from tops_kit.topscc.tree import Variable
+from tops_kit.topscc.tree import Value, Variable
 
 
 def _full(call: Call) -> Any:
-    value = call.operand("value") if "value" in call.values else 0
     dtype = call.dtype()
+    value = call.operand("value") if "value" in call.values else 0
     if value == 0 and "value" not in call.values and dtype.kind == "b":
         value = False
-    return call.calls.builder.full(dtype, call.shape(), value, call.where)
+    return call.calls.builder.full(dtype, call.shape(), value, call.where, at=call.place("value"))
 
 
 def _iota(call: Call) -> Any:
-    axis = call.integer("axis")
     dtype = call.dtype()
+    axis = call.integer("axis")
     return call.calls.builder.iota(
         dtype, call.shape(), axis, call.where, start=call.operand("start"), step=call.operand("step")
     )
@@ -33,8 +34,22 @@ def _arange(call: Call) -> Any:
     return builder.iota(I32, [builder.binary("sub", stop, start, call.where)], 0, call.where, start=start)
 
 
+def _no_number(call: Call) -> None:
+    """max and min of scalars are Python's, or by elements."""
+    x = call.values["x"]
+    scalar = isinstance(x, int | float) or (isinstance(x, Value) and isinstance(x.kind, ScalarKind))
+    if scalar and call.name in ("max", "min"):
+        name = call.name
+        raise call.calls.error(
+            f"tops.{name} reduces a tile, this is {call.calls.describe(x)}",
+            call.at("x"),
+            f"of numbers write {name}(a, b); by elements tops.{name}imum(a, b)",
+        )
+
+
 def _reduce(name: str, *, rows: bool = False) -> Meaning:
     def meaning(call: Call) -> Any:
+        _no_number(call)
         axis = -1 if rows else call.axis()
         return call.calls.builder.reduce(name, call.tile("x"), axis, call.where)
 
