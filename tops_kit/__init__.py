@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from tops_kit.runtime.errors import TopsError as TopsError
     from tops_kit.runtime.event import Event as Event
     from tops_kit.runtime.event import elapsed_ms as elapsed_ms
+    from tops_kit.runtime.fills import memset as memset  # type: ignore[has-type]
+    from tops_kit.runtime.fills import memset_async as memset_async  # type: ignore[has-type]
     from tops_kit.runtime.graph.executable import GraphExec as GraphExec
     from tops_kit.runtime.graph.graph import Graph as Graph
     from tops_kit.runtime.host_functions import launch_host_func as launch_host_func
@@ -80,8 +82,6 @@ if TYPE_CHECKING:
     from tops_kit.runtime.transfers import memcpy_async as memcpy_async
     from tops_kit.runtime.transfers import memcpy_peer as memcpy_peer
     from tops_kit.runtime.transfers import memcpy_peer_async as memcpy_peer_async
-    from tops_kit.runtime.transfers import memset as memset  # type: ignore[has-type]
-    from tops_kit.runtime.transfers import memset_async as memset_async  # type: ignore[has-type]
     from tops_kit.topscc.diagnostics import KernelError as KernelError
     from tops_kit.topscc.python.build import ArrayType as ArrayType
 
@@ -98,6 +98,7 @@ _MODULES = {
         profiler_start profiler_stop set_device synchronize""",
     "tops_kit.runtime.errors": "LaunchError TopsError",
     "tops_kit.runtime.event": "Event elapsed_ms",
+    "tops_kit.runtime.fills": "memset memset_async",
     "tops_kit.runtime.graph.executable": "GraphExec",
     "tops_kit.runtime.graph.graph": "Graph",
     "tops_kit.runtime.host_functions": "launch_host_func",
@@ -111,7 +112,7 @@ _MODULES = {
     "tops_kit.runtime.result": "Launch",
     "tops_kit.runtime.saved_launch": "SavedLaunch saved_launch",
     "tops_kit.runtime.stream": "Stream current_stream default_stream",
-    "tops_kit.runtime.transfers": "memcpy memcpy_async memcpy_peer memcpy_peer_async memset memset_async",
+    "tops_kit.runtime.transfers": "memcpy memcpy_async memcpy_peer memcpy_peer_async",
     "tops_kit.topscc.diagnostics": "KernelError",
     "tops_kit.topscc.python.build": "ArrayType",
 }

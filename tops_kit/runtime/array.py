@@ -18,10 +18,11 @@ from tops_kit.runtime.arrays import host_array
 from tops_kit.runtime.blocks import Block, DevicePointer
 from tops_kit.runtime.codes import Code
 from tops_kit.runtime.errors import fail
+from tops_kit.runtime.fills import put_fill
 from tops_kit.runtime.hooks import api
 from tops_kit.runtime.memory import owned_block
 from tops_kit.runtime.stream import Stream, stream_of
-from tops_kit.runtime.transfers import Side, copy, put_fill, side_of, stream_for
+from tops_kit.runtime.transfers import Side, copy, side_of, stream_for
 from tops_kit.topscc.language.types import MAX_AXES, dtype_complaint, dtype_of
 
 _PACKED = struct.Struct("=Q5q5iiii")  # as packing.py lays an array out

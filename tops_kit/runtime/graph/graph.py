@@ -11,12 +11,13 @@ from tops_kit.runtime.codes import Code
 from tops_kit.runtime.context import Context
 from tops_kit.runtime.errors import fail
 from tops_kit.runtime.event import Event
+from tops_kit.runtime.fills import filler
 from tops_kit.runtime.graph.nodes import CopyNode, EventNode, FillNode, HostNode, KernelNode, Node
 from tops_kit.runtime.hooks import api
 from tops_kit.runtime.launcher import Launcher
 from tops_kit.runtime.memory import size_of
 from tops_kit.runtime.process import RUNTIME
-from tops_kit.runtime.transfers import filler, mover, side_of
+from tops_kit.runtime.transfers import mover, side_of
 
 if TYPE_CHECKING:
     from tops_kit.runtime.graph.executable import GraphExec

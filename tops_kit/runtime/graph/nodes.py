@@ -8,6 +8,7 @@ from typing import Any
 from tops_kit.gcu.simulation import Operation
 from tops_kit.runtime import activity as acts
 from tops_kit.runtime.event import Event
+from tops_kit.runtime.fills import submit_fill
 from tops_kit.runtime.hooks import HOOKS
 from tops_kit.runtime.host_functions import name_of
 from tops_kit.runtime.host_functions import submit as submit_host
@@ -17,7 +18,7 @@ from tops_kit.runtime.plan import Plan
 from tops_kit.runtime.records import Call, CopyTag, EventTag, FillTag, HostTag
 from tops_kit.runtime.result import Launch
 from tops_kit.runtime.stream import Stream
-from tops_kit.runtime.transfers import Side, kind_of, submit, submit_fill
+from tops_kit.runtime.transfers import Side, kind_of, submit
 
 After = tuple[Operation, ...]
 
