@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import warnings
+import weakref
 
 import numpy as np
 import pytest
@@ -81,3 +83,18 @@ def test_tiles_that_this_machine_does_not_have(c_engine: CEngine, monkeypatch: p
     for name in ("", c_engine.tiles):
         monkeypatch.setenv("TOPSKIT_TILES", name)
         assert Engines().c() is not None
+
+
+def test_the_oracle_forgets_programs() -> None:
+    engines = Engines()
+    first = add_one()
+    engines.oracle(first)
+    gone = weakref.ref(first)
+    kept = add_one()
+    for _ in range(200):
+        engines.oracle(add_one())
+        oracle = engines.oracle(kept)  # in use: not made again
+    assert engines.oracle(kept) is oracle
+    del first
+    gc.collect()
+    assert gone() is None

@@ -10,7 +10,7 @@ import math
 import os
 import sys
 import warnings
-import weakref
+from collections import OrderedDict
 from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Literal
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Engines", "GlobalArray", "LaunchResult", "launch"]
 
+_ORACLES_KEPT = 64  # decoded programs, the last used
+
 
 class Engines:
     """The engines of a process: made when first asked for."""
@@ -45,7 +47,9 @@ class Engines:
         self._c: CEngine | None = None
         self.why_not = ""  # why there is no C engine
         self._warned = False
-        self._oracles: weakref.WeakKeyDictionary[Program, Oracle] = weakref.WeakKeyDictionary()
+        self._oracles: OrderedDict[Program, Oracle] = (
+            OrderedDict()
+        )  # each holds its program: the last ones only
 
     def c(self) -> CEngine | None:
         """The C machine, or None where the extension isn't built or TOPSKIT_PURE is set.
@@ -63,9 +67,10 @@ class Engines:
         """The oracle of a program."""
         from tops_kit.engine.oracle import Oracle
 
-        oracle = self._oracles.get(program)
-        if oracle is None:
-            oracle = self._oracles[program] = Oracle(program)
+        oracle = self._oracles.pop(program, None) or Oracle(program)
+        self._oracles[program] = oracle
+        while len(self._oracles) > _ORACLES_KEPT:
+            self._oracles.popitem(last=False)
         return oracle
 
     def warn(self) -> None:
