@@ -49,7 +49,7 @@ class Engines:
         self._warned = False
         self._oracles: OrderedDict[Program, Oracle] = (
             OrderedDict()
-        )  # each holds its program: the last ones only
+        )  # each holds its program
 
     def c(self) -> CEngine | None:
         """The C machine, or None where the extension isn't built or TOPSKIT_PURE is set.
