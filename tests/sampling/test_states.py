@@ -106,7 +106,7 @@ def test_garbage_collection_is_marked(start: Any, sampled: Any) -> None:
     marked = [row for row in samples.rows if row["flags"] & GC]
     assert len(marked) > len(samples.rows) / 2
     assert {row["frames"][0][0] for row in marked} <= {"collect", "<module>"}
-    assert samples.sampler.counts()["gc"] == len(marked)
+    assert 0 < samples.sampler.counts()["gc"] <= len(marked)
 
 
 def test_native_code_is_named_by_its_library(start: Any, sampled: Any) -> None:

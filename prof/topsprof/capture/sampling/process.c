@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { FEW_THREADS = 32, LONGEST_PAUSE_TICKS = 64, LIVES_TICKS = 16, SCAN_TICKS = 1000, PENDING_TICKS = 8, WATCH_IDLE = 1000, STOPPED_IDLE = 8, ROWS_MAX = 1 << 22 };
+enum { FEW_THREADS = 12, LONGEST_PAUSE_TICKS = 64, LIVES_TICKS = 16, SCAN_TICKS = 1000, PENDING_TICKS = 8, WATCH_IDLE = 1000, STOPPED_IDLE = 8, ROWS_MAX = 1 << 22 };
 enum { EXITING = 4 };                           /* the kernel's PF_EXITING */
 static const int64_t merged_ns = 100000000;     /* a row of an idle thread stands for at most this */
 
@@ -130,11 +130,22 @@ static void name_native(process *p, py_thread *t, sample_row *row, const os_stat
     }
 }
 
+/* Whether a thread that sleeps has the GIL: it may have given it back after we looked. */
+static bool still_holds(process *p, const py_thread *t, const py_interp *interp)
+{
+    uint64_t holder = 0;
+    int32_t locked = 0;
+    remote_item items[] = {{interp->gil + (uint64_t)p->from.at.gil_holder, &holder, 8},
+                           {interp->gil + (uint64_t)p->from.at.gil_locked, &locked, 4}};
+    return remote_read_items(&p->from, items, 2) == 2 && locked == 1 && holder == t->state;
+}
+
 enum walk_result thread_look(process *p, py_thread *t, sample_row *row, os_state *os, bool want_pointer)
 {
     const py_interp *interp = interp_of(p, t);
     if (!interp || os_look(&t->os, os) == OS_GONE) return WALK_GONE;
     bool holds = interp->locked && interp->holder == t->state;
+    if (holds && os->known && !os->running) holds = still_holds(p, t, interp);
     enum walk_result walked = walk(&p->walker, &p->from, &p->codes, &t->hint, t->state, t->interp, t->tid, p->time);
     if (walked == WALK_GONE || walked == WALK_NO_MEMORY) return walked;
     *row = (sample_row){.tid = t->tid, .stack = STACK_NONE, .syscall = os->syscall, .wait = os->wait};
@@ -213,6 +224,21 @@ static void set_pause(process *p, py_thread *t)
     t->due = p->tick + (pause < longest ? pause : longest);
 }
 
+/* How much of a long time since the last sample (ticks came late, or the thread was passed over) what was found now stands for. When
+ * it changed is not known, so each gets half; but a thread that slept stood for its sleep until it ran, and how long that was is told. */
+static int64_t share_of_new(const process *p, const py_thread *t, int64_t elapsed, int64_t ran_ns, bool running)
+{
+    static const int64_t untold_ns = 4000000;       /* what a thread may have run since the kernel last accounted for it */
+    if (!t->last.time_ns || elapsed <= 2 * p->period_ns) return elapsed;
+    int64_t active = elapsed / 2;
+    if (ran_ns >= 0 && t->idle) {
+        int64_t most = ran_ns + (running ? untold_ns : p->period_ns);
+        if (active > most) active = most;
+        if (active < ran_ns) active = ran_ns;
+    }
+    return active < 1 ? 1 : active > elapsed ? elapsed : active;
+}
+
 /* Samples one thread. False: no memory. `*gone` says that the thread is no more. */
 static bool sample(process *p, py_thread *t, int64_t now_ns, bool *gone)
 {
@@ -257,16 +283,9 @@ static bool sample(process *p, py_thread *t, int64_t now_ns, bool *gone)
     p->counts.gc += (row.flags & FLAG_GC) != 0;
     if (p->native && os.running && t->os.perf_fd == -1 && !os_watch(&t->os, p->period_ns)) p->perf_denied = true;
     row.time_ns = now_ns;
-    row.weight_ns = elapsed;
-    bool ok = true;
-    if (t->idle && elapsed > 2 * p->period_ns) {      /* it was not looked at in every tick: most of that time it slept */
-        int64_t active = asked == OS_OK && t->ran_known ? (int64_t)(ran_ns - t->ran_ns) : 0;
-        if (active < p->period_ns) active = p->period_ns;
-        if (active < elapsed) {
-            ok = extend(p, t, now_ns - active, elapsed - active);
-            row.weight_ns = active;
-        }
-    }
+    int64_t active = share_of_new(p, t, elapsed, asked == OS_OK && t->ran_known ? (int64_t)(ran_ns - t->ran_ns) : -1, os.running);
+    bool ok = active == elapsed || extend(p, t, now_ns - active, elapsed - active);
+    row.weight_ns = active;
     t->idle = 0;
     t->due = p->tick + 1;
     t->ran_known = asked == OS_OK;

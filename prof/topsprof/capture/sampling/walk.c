@@ -98,7 +98,7 @@ static enum walk_result load(walker *w, remote *from, walk_hint *hint, uint64_t 
     uint64_t ahead = hint->used + AHEAD_BYTES < hint->chunk_bytes ? hint->used + AHEAD_BYTES : hint->chunk_bytes;
     chunk_copy *chunk = copy_of(w, ahead > CHUNK_BYTES ? ahead : CHUNK_BYTES);
     if (!chunk) return WALK_NO_MEMORY;
-    remote_item items[3] = {{thread, state, (size_t)at->thread_top + 8}};
+    remote_item items[3 + APART] = {{thread, state, (size_t)at->thread_top + 8}};
     int count = 1, cframe_item = -1, chunk_item = -1;
     if (hint->cframe && indirect) {
         cframe_item = count;
@@ -108,8 +108,12 @@ static enum walk_result load(walker *w, remote *from, walk_hint *hint, uint64_t 
         chunk_item = count;
         items[count++] = (remote_item){hint->chunk, chunk->copy, ahead};
     }
+    int first_apart = count;
+    for (int k = 0; k < hint->apart_count; k++)
+        items[count++] = (remote_item){hint->apart[k], w->apart[k], (size_t)at->frame_locals};
     int whole = remote_read_items(from, items, count);
     if (whole == 0) return WALK_GONE;
+    w->apart_count = whole > first_apart ? whole - first_apart : 0;
     if (word_at(state, at->thread_interp) != interp || (int32_t)word_at(state, at->thread_tid) != tid) return WALK_GONE;
     if (indirect) {
         uint64_t where = word_at(state, at->thread_cframe);
@@ -158,8 +162,18 @@ static enum walk_result load(walker *w, remote *from, walk_hint *hint, uint64_t 
     return WALK_OK;
 }
 
-static enum walk_result frames(walker *w, remote *from, uint64_t frame, uint64_t previous)
+/* A frame that lies in no chunk: read ahead where the last walk met it, too. `*met` is noted for the next. */
+static const uint8_t *find_apart(const walker *w, remote *from, const walk_hint *hint, walk_hint *met, uint64_t frame, uint8_t *block)
 {
+    if (met->apart_count < APART) met->apart[met->apart_count++] = frame;
+    for (int k = 0; k < w->apart_count; k++)
+        if (hint->apart[k] == frame) return w->apart[k];
+    return remote_read(from, frame, block, (size_t)from->at.frame_locals) ? block : NULL;
+}
+
+static enum walk_result frames(walker *w, remote *from, walk_hint *hint, uint64_t frame, uint64_t previous)
+{
+    walk_hint met = {0};
     const py_layout *at = &from->at;
     const uint64_t bytes = (uint64_t)at->frame_locals;
     uint8_t block[FRAME_BLOCK];
@@ -173,14 +187,14 @@ static enum walk_result frames(walker *w, remote *from, uint64_t frame, uint64_t
         if (!plausible(frame)) return WALK_TORN;
         const uint8_t *found = find(w, frame, bytes);
         if (!found) {
-            if (!remote_read(from, frame, block, bytes)) return WALK_TORN;
-            found = block;
-            while (block[at->frame_owner] == 0 && previous) {      /* it is in one of the older chunks */
+            const uint8_t *apart = found = find_apart(w, from, hint, &met, frame, block);
+            if (!apart) return WALK_TORN;
+            while (apart[at->frame_owner] == 0 && previous) {      /* it is in one of the older chunks */
                 enum walk_result loaded = load_older(w, from, &previous);
                 if (loaded != WALK_OK) return loaded;
                 found = find(w, frame, bytes);
                 if (found) break;
-                found = block;
+                found = apart;
             }
         }
         uint8_t owner = found[at->frame_owner];
@@ -193,6 +207,8 @@ static enum walk_result frames(walker *w, remote *from, uint64_t frame, uint64_t
         if (!plausible(to->code)) return WALK_TORN;
         w->codes[w->count++] = to->code;
     }
+    hint->apart_count = met.apart_count;
+    memcpy(hint->apart, met.apart, sizeof met.apart);
     return WALK_OK;
 }
 
@@ -243,7 +259,7 @@ static bool remember(const walker *w, walk_hint *hint)
 static void forget(walk_hint *hint)
 {
     hint->cframe = hint->chunk = hint->chunk_bytes = hint->used = 0;
-    hint->count = 0;
+    hint->count = hint->apart_count = 0;
 }
 
 void hint_end(walk_hint *hint)
@@ -261,7 +277,7 @@ enum walk_result walk(walker *w, remote *from, code_table *codes, walk_hint *hin
         w->chunk_count = w->count = 0;
         w->cut = w->at_call = false;
         result = load(w, from, hint, thread, interp, tid, &frame, &previous);
-        if (result == WALK_OK) result = frames(w, from, frame, previous);
+        if (result == WALK_OK) result = frames(w, from, hint, frame, previous);
         if (result == WALK_OK) {
             int stable = stable_frames(w, hint);
             if (!remember(w, hint)) return WALK_NO_MEMORY;

@@ -4,7 +4,7 @@
 #include "code.h"
 
 enum walk_result { WALK_OK, WALK_TORN, WALK_GONE, WALK_NO_MEMORY };
-enum { OWNED_BY_GENERATOR = 1, OWNED_BY_C_STACK = 3 };
+enum { OWNED_BY_GENERATOR = 1, OWNED_BY_C_STACK = 3, APART = 8 };
 
 typedef struct {
     uint64_t address, code, instr;
@@ -16,6 +16,8 @@ typedef struct {
     uint64_t cframe, chunk, chunk_bytes, used;
     raw_frame *frames;          /* of the last walk, innermost first */
     int count, room;
+    uint64_t apart[APART];      /* frames that lay in no chunk: of generators, and on the C stack */
+    int apart_count;
 } walk_hint;
 
 typedef struct {
@@ -34,6 +36,8 @@ typedef struct {
     int attempts;
     chunk_copy *chunks;
     int chunk_count, chunk_room;
+    uint8_t apart[APART][FRAME_BLOCK];      /* the hint's, as they are now */
+    int apart_count;
 } walker;
 
 bool walker_begin(walker *w, int max);
