@@ -155,16 +155,19 @@ enum walk_result thread_look(process *p, py_thread *t, sample_row *row, os_state
     if (!os->known) row->state = STATE_UNKNOWN;
     else if (!os->running) row->state = STATE_BLOCKED;
     else row->state = STATE_RUNNING;
-    if (os->wait == FOR_LOCK && gil && os->argument >= gil + (uint64_t)p->from.at.gil_cond &&
-        os->argument < gil + (uint64_t)p->from.at.gil_size) {
+    bool on_gil = os->wait == FOR_LOCK && gil && os->argument >= gil + (uint64_t)p->from.at.gil_cond &&
+        os->argument < gil + (uint64_t)p->from.at.gil_size;
+    if (walked == WALK_OK && os->running && p->walker.at_call) {
+        row->flags |= FLAG_AT_CALL;
+        if (!holds) row->state = STATE_NATIVE;
+    } else if (os->running && !holds && interp->locked && walked == WALK_OK && p->walker.count) {
+        on_gil = true;          /* it is awake, but in Python code, which another thread has the right to run */
+    }
+    if (on_gil) {
         row->state = STATE_GIL;
         row->wait = FOR_GIL;
         for (int k = 0; k < p->thread_count; k++)
             if (p->threads[k]->state == interp->holder) row->holder = p->threads[k]->tid;
-    }
-    if (walked == WALK_OK && os->running && p->walker.at_call) {
-        row->flags |= FLAG_AT_CALL;
-        if (!holds) row->state = STATE_NATIVE;
     }
     if (want_pointer) name_native(p, t, row, os);
     if (walked == WALK_OK) {
@@ -244,8 +247,7 @@ static bool sample(process *p, py_thread *t, int64_t now_ns, bool *gone)
 {
     uint64_t ran_ns = 0, slices = 0;
     int64_t elapsed = t->last.time_ns ? now_ns - t->last.time_ns : p->period_ns;
-    bool waited = t->last.time_ns && (t->last.state == STATE_BLOCKED || t->last.state == STATE_GIL);
-    enum os_result asked = waited ? os_ran(&t->os, &ran_ns, &slices) : OS_UNKNOWN;      /* who ran will have run again */
+    enum os_result asked = t->slept ? os_ran(&t->os, &ran_ns, &slices) : OS_UNKNOWN;      /* who ran will have run again */
     *gone = asked == OS_GONE;
     if (*gone) return true;
     p->counts.samples++;
@@ -287,6 +289,7 @@ static bool sample(process *p, py_thread *t, int64_t now_ns, bool *gone)
     bool ok = active == elapsed || extend(p, t, now_ns - active, elapsed - active);
     row.weight_ns = active;
     t->idle = 0;
+    t->slept = os.known && !os.running;
     t->due = p->tick + 1;
     t->ran_known = asked == OS_OK;
     t->ran_ns = ran_ns;

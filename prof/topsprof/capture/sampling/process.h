@@ -19,7 +19,7 @@ typedef struct {
     bool seen, shadowed;            /* shadowed: another interpreter's thread state stands for this OS thread */
     os_thread os;
     walk_hint hint;
-    bool ran_known;
+    bool ran_known, slept;          /* slept: when it was last looked at */
     uint64_t ran_ns, slices, due;
     uint32_t idle;                  /* polls in a row in which it had not run */
     sample_row last;                /* what the last row said; time 0: none yet */

@@ -174,6 +174,7 @@ static const uint8_t *find_apart(const walker *w, remote *from, const walk_hint 
 static enum walk_result frames(walker *w, remote *from, walk_hint *hint, uint64_t frame, uint64_t previous)
 {
     walk_hint met = {0};
+    uint8_t last_owner = 0;
     const py_layout *at = &from->at;
     const uint64_t bytes = (uint64_t)at->frame_locals;
     uint8_t block[FRAME_BLOCK];
@@ -182,6 +183,7 @@ static enum walk_result frames(walker *w, remote *from, walk_hint *hint, uint64_
     for (int step = 0; frame; step++) {
         if (w->count == w->max || step == 2 * w->max) {
             w->cut = true;
+            last_owner = 0;
             break;
         }
         if (!plausible(frame)) return WALK_TORN;
@@ -201,11 +203,18 @@ static enum walk_result frames(walker *w, remote *from, walk_hint *hint, uint64_
         uint64_t before = frame;
         frame = word_at(found, at->frame_previous);
         if (frame == before || owner > 4) return WALK_TORN;
+        last_owner = owner;
         if (owner >= OWNED_BY_C_STACK) continue;                    /* how C calls Python: no function of the program's */
         raw_frame *to = &w->frames[w->count];
         *to = (raw_frame){before, word_at(found, at->frame_code), word_at(found, at->frame_instr), owner};
         if (!plausible(to->code)) return WALK_TORN;
         w->codes[w->count++] = to->code;
+    }
+    /* a generator that has just been left has no caller: the frames that it had are not known */
+    bool left = last_owner == OWNED_BY_GENERATOR && w->count;
+    if (left && w->loose != w->frames[w->count - 1].address) {
+        w->loose = w->frames[w->count - 1].address;
+        return WALK_TORN;
     }
     hint->apart_count = met.apart_count;
     memcpy(hint->apart, met.apart, sizeof met.apart);
@@ -272,6 +281,7 @@ enum walk_result walk(walker *w, remote *from, code_table *codes, walk_hint *hin
                       uint64_t time)
 {
     enum walk_result result = WALK_TORN;
+    w->loose = 0;
     for (w->attempts = 0; w->attempts < ATTEMPTS && result == WALK_TORN; w->attempts++) {
         uint64_t frame = 0, previous = 0;
         w->chunk_count = w->count = 0;

@@ -34,6 +34,7 @@ typedef struct {
     bool cut;                   /* there were more than `max` */
     bool at_call;               /* the innermost frame stands at a call: of C, since a Python function would have a frame */
     int attempts;
+    uint64_t loose;             /* an outermost frame of a generator, met in the attempt before: met again it is what it seems */
     chunk_copy *chunks;
     int chunk_count, chunk_room;
     uint8_t apart[APART][FRAME_BLOCK];      /* the hint's, as they are now */
