@@ -21,6 +21,7 @@ def gemm_int8(
 ):
     m, k = a.shape
     n = b.shape[0]
+    assert b.shape[1] == k, "a @ b.T: columns of a, columns of b"
     left = tops.l1(tops.i8, (BM, BK), slots=2)
     right = tops.l1(tops.i8, (BN, BK), slots=2)
     across = tops.cdiv(n, BN)

@@ -17,6 +17,7 @@ def gemm_split_k(
 ):
     m, k = a.shape
     n = b.shape[1]
+    assert b.shape[0] == k, "a @ b: columns of a, rows of b"
     left = tops.l1(a.dtype, (BM, BK), slots=2)
     right = tops.l1(b.dtype, (BK, BN), slots=2)
     across = tops.cdiv(n, BN)

@@ -19,6 +19,7 @@ def gemm_tiled(
 ):
     m, k = a.shape
     n = b.shape[1]
+    assert b.shape[0] == k, "a @ b: columns of a, rows of b"
     across = tops.cdiv(n, BN)
     for tile in range(tops.thread_id(), tops.cdiv(m, BM) * across, tops.num_threads()):
         i, j = tile // across * BM, tile % across * BN

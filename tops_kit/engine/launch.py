@@ -22,7 +22,7 @@ from tops_kit.engine import printing, timing, timing_parameters
 from tops_kit.engine.c_engine import INTERFACE, CEngine
 from tops_kit.engine.fault import RawFault, fault_error
 from tops_kit.engine.findings import Report, unchecked
-from tops_kit.engine.limits import check_limits
+from tops_kit.engine.limits import MAX_THREADS, check_limits
 from tops_kit.engine.options import Mode, Options, three, usable_cores
 from tops_kit.engine.packing import Argument, GlobalArray, pack_arguments
 from tops_kit.engine.result import LaunchResult
@@ -148,7 +148,9 @@ def launch(
 
 
 def _on_oracle(program: Program, arguments: Sequence[Argument], options: Options) -> LaunchResult:
-    # the same complaints about arguments and part
+    # the same complaints about arguments, threads and part
+    if not 1 <= math.prod((*options.grid, *options.block)) <= MAX_THREADS:
+        raise ValueError(f"a launch has 1 to {MAX_THREADS} threads")
     pack_arguments(program.parameters, arguments)
     names = set(program.code[:, 0].tolist())
     timed = options.mode == "timed" or OPCODES["clock"] in names

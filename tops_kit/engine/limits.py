@@ -8,6 +8,8 @@ from tops_kit.engine.options import Extents
 from tops_kit.gcu import Specification
 from tops_kit.isa.program import Program
 
+MAX_THREADS = 1 << 24  # of a launch, in both machines
+
 
 def check_limits(
     program: Program, spec: Specification, grid: Extents, block: Extents, *, cooperative: bool

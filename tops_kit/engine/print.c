@@ -18,8 +18,10 @@ static uint8_t *room(print_log *log, size_t bytes) {
     return at;
 }
 
+/* Append to the line of a thread, which ends at `print`: a program may never come to one. */
 static void put(print_log *log, const void *words, size_t bytes) {
-    uint8_t *const at = log->dropped ? NULL : room(log, bytes);
+    const bool fits = !log->dropped && log->size + bytes <= PRINT_LIMIT_BYTES; /* a longer line is dropped as a whole */
+    uint8_t *const at = fits ? room(log, bytes) : NULL;
     if (at) {
         memcpy(at, words, bytes);
     } else {

@@ -7,6 +7,7 @@ the end; one that its specification doesn't suit is written plainly.
 
 from __future__ import annotations
 
+import re
 import string
 import struct
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from tops_kit.isa.dtypes import DTYPES
 
 HEADER = struct.Struct("=IiiiII")  # size in bytes, format, thread, block, epoch, grid epoch
 _I32, _F32, _BOOL, _TILE = range(4)
+_WIDEST = 1000  # characters of a formatted value, as the compiler takes them
 
 
 def lines(records: bytes, formats: Sequence[str]) -> list[str]:
@@ -112,6 +114,15 @@ def _tile(words: bytes, at: int) -> tuple[str, int]:
     return _Tile.of(values), at + 4 * count
 
 
+def _bounded(specification: str) -> str:
+    """A format specification; "" for one that would fill the memory: a file may hold any."""
+    return (
+        ""
+        if any(int(digits.lstrip("0")[:9] or 0) > _WIDEST for digits in re.findall(r"\d+", specification))
+        else specification
+    )
+
+
 def _text(pattern: str, arguments: list[int | float | bool | str]) -> str:
     left = iter(arguments)
     out = []
@@ -128,7 +139,7 @@ def _text(pattern: str, arguments: list[int | float | bool | str]) -> str:
             out.append("{}")
             continue
         try:
-            out.append(format(argument, specification or ""))
+            out.append(format(argument, _bounded(specification or "")))
         except ValueError:
             out.append(str(argument))
     out.extend(f" {argument}" for argument in left)

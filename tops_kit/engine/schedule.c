@@ -14,6 +14,7 @@
 #include "sanitizer.h"
 #include "stores.h"
 #include "tiles/tiles.h"
+#include "views.h"
 
 enum { WORTH_HELP_NS = 60000, KEPT_TRACE_BYTES = 64 << 20 };
 
@@ -183,7 +184,10 @@ static void run_grid(worker *w) {
     bool good = b && l2, over = false;
     if (!good) w->fault = (fault){.kind = FAULT_MEMORY, .pc = -1, .object = -1, .rank = {-1, -1}};
     int32_t begun = 0;
-    while (good && begun < blocks) good = block_begin(&b[begun], w, begun, &l2[begun]) && (begun++, true);
+    while (good && begun < blocks) {
+        good = block_begin(&b[begun], w, begun, &l2[begun]);
+        begun++; /* also one that could not begin has memory to give back */
+    }
     while (good && !over) {
         for (int32_t k = 0; k < blocks && (good || w->launch->sanitizer); k++) good = block_advance(&b[k]) && good;
         good = good && grid_meets(b, blocks, &over);
@@ -329,20 +333,6 @@ void engine_run(engine *e, launch *l) {
     ((kernel *)k)->last_run_ns = monotonic_ns() - began;
 }
 
-static void range_of(const tile *a, uintptr_t *low, uintptr_t *high) {
-    *low = *high = (uintptr_t)a->p;
-    for (int k = 0; k < a->rank; k++) {
-        if (a->n[k] == 0) {
-            *high = *low;
-            return;
-        }
-        const int64_t reach = (a->n[k] - 1) * a->stride[k];
-        if (reach < 0) *low += (uintptr_t)reach;
-        else *high += (uintptr_t)reach;
-    }
-    *high += tk_size[a->dtype];
-}
-
 bool launch_is_parallel(const launch *l) {
     const kernel *const k = l->kernel;
     if (k->has_atomics || k->has_grid_barrier || l->mode == MODE_SANITIZED || l->mode == MODE_DEBUG) return false;
@@ -350,11 +340,11 @@ bool launch_is_parallel(const launch *l) {
         if (!k->pointer[a].stored) continue;
         if (k->pointer[a].loaded) return false;
         uintptr_t low, high;
-        range_of(&l->arrays[a], &low, &high);
+        view_range(&l->arrays[a], tk_size[l->arrays[a].dtype], &low, &high);
         for (int b = 0; b < k->pointers; b++) {
             if (b == a || !(k->pointer[b].loaded || k->pointer[b].stored)) continue;
             uintptr_t other_low, other_high;
-            range_of(&l->arrays[b], &other_low, &other_high);
+            view_range(&l->arrays[b], tk_size[l->arrays[b].dtype], &other_low, &other_high);
             if (low < other_high && other_low < high) return false;
         }
     }

@@ -57,6 +57,20 @@ static inline bool view_dense(const tile *a, int element_bytes) {
     return true;
 }
 
+/* The addresses that a view's elements lie in: [low, high), empty where it has none. */
+static inline void view_range(const tile *a, int element_bytes, uintptr_t *low, uintptr_t *high) {
+    *low = *high = (uintptr_t)a->p;
+    for (int k = 0; k < a->rank; k++) {
+        if (a->n[k] == 0) {
+            *low = *high = (uintptr_t)a->p;
+            return;
+        }
+        const int64_t reach = (a->n[k] - 1) * a->stride[k];
+        *(reach < 0 ? low : high) += (uintptr_t)reach;
+    }
+    *high += (uintptr_t)element_bytes;
+}
+
 static inline int view_axis(thread *self, const tile *a, int axis) {
     if (unlikely(a->space == SPACE_NONE)) return fault_set(self, FAULT_SPACE, NULL, 0, 0, 0, 0);
     if (unlikely(axis >= a->rank)) return fault_set(self, FAULT_VIEW, a, axis, 0, 0, -1);

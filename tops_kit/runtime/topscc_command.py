@@ -211,9 +211,9 @@ def _run(words: list[str]) -> int:
     parser.add_argument("--threads", type=_count, metavar="N", help="threads (default: all SIPs of the part)")
     parser.add_argument("--grid", type=_extents, metavar="N[xN]", help="blocks")
     parser.add_argument("--block", type=_extents, metavar="N[xN]", help="threads of a block")
-    parser.add_argument("--seed", type=_seed, default=0, help="of the random numbers (default: 0)")
+    parser.add_argument("--seed", type=_whole, default=0, help="of the random numbers (default: 0)")
     parser.add_argument(
-        "--lines", type=int, default=5, metavar="N", help="costliest lines shown (default: 5)"
+        "--lines", type=_whole, default=5, metavar="N", help="costliest lines shown (default: 5)"
     )
     parser.add_argument("--sanitize", action="store_true", help="run under the sanitizer first")
     parser.add_argument("--pipeline", action="store_true", help="show what one SIP's units did when")
@@ -289,7 +289,7 @@ def _count(text_: str) -> int:
     return int(text_)
 
 
-def _seed(text_: str) -> int:
+def _whole(text_: str) -> int:
     if not text_.isdecimal():
         raise argparse.ArgumentTypeError(f"{text_}: write a number, at least 0")
     return int(text_)

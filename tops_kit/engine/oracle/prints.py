@@ -26,7 +26,14 @@ class Line:
 
     def scalar(self, kind: int, bits: int) -> None:
         """Append a scalar."""
-        self.arguments += struct.pack("<2I", kind, bits)
+        self._append(struct.pack("<2I", kind, bits))
+
+    def _append(self, words: bytes) -> None:
+        """Append to the line, which ends at `print`: a program may never come to one."""
+        if HEADER.size + len(self.arguments) + len(words) > LIMIT_BYTES:
+            self.too_long = True
+        if not self.too_long:
+            self.arguments += words
 
     def tile(self, a: Tile) -> None:
         """Append the values of a tile. Trap: not in L1 or L2, or it reaches outside."""
@@ -37,9 +44,8 @@ class Line:
         if math.prod(a.n) > LIMIT_BYTES // 4:
             self.too_long = True
             return
-        self.arguments += struct.pack(f"<{3 + a.rank}I", TILE, a.dtype.code, a.rank, *a.n)
         bits = [from_typed(value, a.dtype) for value in a.values().ravel()]
-        self.arguments += struct.pack(f"<{len(bits)}I", *bits)
+        self._append(struct.pack(f"<{3 + a.rank + len(bits)}I", TILE, a.dtype.code, a.rank, *a.n, *bits))
 
     def take(self) -> tuple[bytes, bool]:
         """The arguments and whether they were too long; the next line begins."""

@@ -3,21 +3,9 @@
 #include "state.h"
 #include "../sanitizer.h"
 #include "../tiles/elements.h"
+#include "../views.h"
 
 enum { LITTLE_WORK = 1 << 20 };
-
-static void range_of(const tile *a, uintptr_t *low, uintptr_t *high) {
-    *low = *high = (uintptr_t)a->p;
-    for (int k = 0; k < a->rank; k++) {
-        const int64_t reach = ((int64_t)a->n[k] - 1) * a->stride[k];
-        *(reach < 0 ? low : high) += (uintptr_t)reach;
-        if (a->n[k] == 0) {
-            *high = *low = (uintptr_t)a->p;
-            return;
-        }
-    }
-    *high += tk_size[a->dtype];
-}
 
 /* Arrays whose ranges of addresses overlap become one region, which begins at the lowest of them. */
 static bool find_regions(struct sanitizer *s) {
@@ -31,7 +19,7 @@ static bool find_regions(struct sanitizer *s) {
         return false;
     }
     for (int32_t k = 0; k < count; k++) {
-        range_of(&l->arrays[k], &low[k], &high[k]);
+        view_range(&l->arrays[k], tk_size[l->arrays[k].dtype], &low[k], &high[k]);
         s->region_of[k] = REGION_L3 + k;
     }
     for (bool again = true; again;) {
