@@ -9,7 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -17,7 +19,7 @@ enum { NOT_OPEN = -1, NOT_THERE = -2, PERF_PAGES = 2 };
 
 void os_begin(os_thread *thread, pid_t pid, pid_t tid)
 {
-    *thread = (os_thread){pid, tid, NOT_OPEN, NOT_OPEN, NOT_OPEN, NULL};
+    *thread = (os_thread){pid, tid, NOT_OPEN, NOT_OPEN, NOT_OPEN, NULL, false};
 }
 
 void os_end(os_thread *thread)
@@ -28,24 +30,39 @@ void os_end(os_thread *thread)
     thread->sched_fd = thread->syscall_fd = NOT_OPEN;
 }
 
+/* Whether a file may be kept open: half of the numbers that we may have are left to the rest of our process. */
+static bool may_stay_open(int fd)
+{
+    struct rlimit limit;
+    return getrlimit(RLIMIT_NOFILE, &limit) == 0 && (rlim_t)fd < limit.rlim_cur / 2;
+}
+
 /* Reads a file of the thread, from its beginning; `*fd` stays open. The text is ended by 0. */
 static enum os_result read_file(os_thread *thread, int *fd, const char *name, char *text, size_t room)
 {
     char path[64];
     if (*fd == NOT_THERE) return OS_UNKNOWN;
-    if (*fd == NOT_OPEN) {
+    bool opened = *fd == NOT_OPEN;
+    if (opened) {
         snprintf(path, sizeof path, "/proc/%d/task/%d/%s", (int)thread->pid, (int)thread->tid, name);
         *fd = open(path, O_RDONLY | O_CLOEXEC);
         if (*fd < 0) {
             int error = errno;
             snprintf(path, sizeof path, "/proc/%d/task/%d", (int)thread->pid, (int)thread->tid);
-            bool gone = access(path, F_OK) != 0;
-            *fd = gone || error == EMFILE || error == ENFILE ? NOT_OPEN : NOT_THERE;
-            return gone ? OS_GONE : OS_UNKNOWN;
+            bool away = access(path, F_OK) != 0;
+            *fd = away || error == EMFILE || error == ENFILE ? NOT_OPEN : NOT_THERE;
+            return away ? OS_GONE : OS_UNKNOWN;
         }
     }
     ssize_t got = pread(*fd, text, room - 1, 0);
-    if (got < 0 && errno == ESRCH) return OS_GONE;
+    bool gone = got < 0 && errno == ESRCH;
+    if (opened && !may_stay_open(*fd)) {
+        close(*fd);
+        *fd = NOT_OPEN;
+        if (got > 0) text[got] = 0;
+        return gone ? OS_GONE : got > 0 ? OS_OK : OS_UNKNOWN;
+    }
+    if (gone) return OS_GONE;
     if (got <= 0) {
         close(*fd);
         *fd = NOT_THERE;
@@ -134,8 +151,9 @@ static char letter(os_thread *thread)
 {
     char text[512];
     int fd = NOT_OPEN;
-    if (read_file(thread, &fd, "stat", text, sizeof text) != OS_OK) return 0;
-    close(fd);
+    enum os_result result = read_file(thread, &fd, "stat", text, sizeof text);
+    if (fd >= 0) close(fd);
+    if (result != OS_OK) return 0;
     const char *name_end = strrchr(text, ')');
     return name_end && name_end[1] == ' ' ? name_end[2] : 0;
 }
@@ -187,7 +205,10 @@ enum os_result os_look(os_thread *thread, os_state *state)
 bool os_watch(os_thread *thread, int64_t period_ns)
 {
     if (thread->perf_fd == NOT_THERE) return false;
-    if (thread->perf_fd >= 0) return true;
+    if (thread->perf_fd >= 0) {
+        if (!thread->perf_on) thread->perf_on = ioctl(thread->perf_fd, PERF_EVENT_IOC_ENABLE, 0) == 0;
+        return true;
+    }
     struct perf_event_attr attributes = {
         .type = PERF_TYPE_SOFTWARE, .size = sizeof attributes, .config = PERF_COUNT_SW_CPU_CLOCK,
         .sample_period = (uint64_t)period_ns, .sample_type = PERF_SAMPLE_IP, .exclude_kernel = 1, .exclude_hv = 1,
@@ -195,6 +216,10 @@ bool os_watch(os_thread *thread, int64_t period_ns)
     int fd = (int)syscall(SYS_perf_event_open, &attributes, thread->tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
     thread->perf_fd = NOT_THERE;
     if (fd < 0) return false;
+    if (!may_stay_open(fd)) {
+        close(fd);
+        return false;
+    }
     void *page = mmap(NULL, (size_t)getpagesize() * PERF_PAGES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (page == MAP_FAILED) {
         close(fd);
@@ -202,7 +227,14 @@ bool os_watch(os_thread *thread, int64_t period_ns)
     }
     thread->perf_fd = fd;
     thread->perf_page = page;
+    thread->perf_on = true;
     return true;
+}
+
+void os_rest(os_thread *thread)
+{
+    if (thread->perf_on) ioctl(thread->perf_fd, PERF_EVENT_IOC_DISABLE, 0);
+    thread->perf_on = false;
 }
 
 void os_unwatch(os_thread *thread)
@@ -212,6 +244,7 @@ void os_unwatch(os_thread *thread)
     close(thread->perf_fd);
     thread->perf_fd = NOT_OPEN;
     thread->perf_page = NULL;
+    thread->perf_on = false;
 }
 
 uint64_t os_pointer(os_thread *thread)

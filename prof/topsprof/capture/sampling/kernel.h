@@ -10,6 +10,7 @@ typedef struct {
     int sched_fd, syscall_fd;       /* kept open; -1: not open, -2: not to be had */
     int perf_fd;
     void *perf_page;
+    bool perf_on;
 } os_thread;
 
 typedef struct {
@@ -33,8 +34,12 @@ enum os_result os_look(os_thread *thread, os_state *state);
 /* Whether the thread was stopped (by a signal or a debugger): the system call that it was in before is then no wait of its own. */
 bool os_stopped(os_thread *thread);
 
-/* Asks the kernel to note the thread's instruction pointer every `period_ns` of its CPU time. False: not permitted. */
+/* Asks the kernel to note the thread's instruction pointer every `period_ns` of its CPU time: each costs the thread an interrupt. False: not permitted. */
 bool os_watch(os_thread *thread, int64_t period_ns);
+
+/* Lets the kernel rest: it notes nothing until the next os_watch. */
+void os_rest(os_thread *thread);
+
 void os_unwatch(os_thread *thread);
 
 /* The newest instruction pointer noted since the last call; 0: none. */

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { FEW_THREADS = 12, LONGEST_PAUSE_TICKS = 64, LIVES_TICKS = 16, SCAN_TICKS = 1000, PENDING_TICKS = 8, WATCH_IDLE = 1000, STOPPED_IDLE = 8, ROWS_MAX = 1 << 22 };
+enum { FEW_THREADS = 12, LONGEST_PAUSE_TICKS = 64, LIVES_TICKS = 16, SCAN_TICKS = 1000, PENDING_TICKS = 8, WATCH_IDLE = 1000, STOPPED_IDLE = 8, POINTER_PERIODS = 4, ROWS_MAX = 1 << 22 };
 enum { EXITING = 4 };                           /* the kernel's PF_EXITING */
 static const int64_t merged_ns = 100000000;     /* a row of an idle thread stands for at most this */
 
@@ -115,16 +115,31 @@ static bool in_interpreter(const process *p, uint64_t pointer)
     return false;
 }
 
+/* Where a running thread is in machine code. The kernel notes it only while that is of use, since it costs the thread interrupts: from
+ * the second sample on that finds it at the same call. What was noted holds as long as it stays there. */
+static uint64_t pointer_of(process *p, py_thread *t, const sample_row *row)
+{
+    const raw_frame *leaf = p->walker.count ? &p->walker.frames[0] : NULL;
+    bool at_call = row->flags & FLAG_AT_CALL && leaf, same = at_call && leaf->address == t->leaf && leaf->instr == t->leaf_instr;
+    if (!same) t->pointer = 0;
+    t->leaf = at_call ? leaf->address : 0;
+    t->leaf_instr = at_call ? leaf->instr : 0;
+    uint64_t noted = os_pointer(&t->os);
+    if (noted && same && t->os.perf_on) t->pointer = noted;
+    if (same) p->perf_denied |= !os_watch(&t->os, p->period_ns * POINTER_PERIODS);
+    else if (t->os.perf_on) os_rest(&t->os);
+    return t->pointer;
+}
+
 /* Native code: what is outside of the interpreter, and what a call of C runs inside of it. */
 static void name_native(process *p, py_thread *t, sample_row *row, const os_state *os)
 {
-    uint64_t pointer = os->pc;
-    if (os->running) pointer = os_pointer(&t->os);
+    uint64_t pointer = os->running ? pointer_of(p, t, row) : os->pc;
     if (row->state == STATE_NATIVE && in_interpreter(p, pointer)) pointer = 0;     /* of before: without the GIL it can't be there */
-    if (pointer && (!os->running || !in_interpreter(p, pointer) || row->flags & FLAG_AT_CALL)) {
+    if (pointer) {
         row->native = pointer_id(p, pointer);
         if (row->native > 0) p->counts.native_named++;
-    } else if (!pointer && (row->state == STATE_NATIVE || row->flags & FLAG_AT_CALL)) {
+    } else if (os->running && row->flags & FLAG_AT_CALL) {
         row->native = -1;
         p->counts.native_unnamed++;
     }
@@ -283,7 +298,6 @@ static bool sample(process *p, py_thread *t, int64_t now_ns, bool *gone)
         p->counts.unresolved++;
     }
     p->counts.gc += (row.flags & FLAG_GC) != 0;
-    if (p->native && os.running && t->os.perf_fd == -1 && !os_watch(&t->os, p->period_ns)) p->perf_denied = true;
     row.time_ns = now_ns;
     int64_t active = share_of_new(p, t, elapsed, asked == OS_OK && t->ran_known ? (int64_t)(ran_ns - t->ran_ns) : -1, os.running);
     bool ok = active == elapsed || extend(p, t, now_ns - active, elapsed - active);

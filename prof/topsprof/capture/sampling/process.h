@@ -21,6 +21,7 @@ typedef struct {
     walk_hint hint;
     bool ran_known, slept;          /* slept: when it was last looked at */
     uint64_t ran_ns, slices, due;
+    uint64_t leaf, leaf_instr, pointer;     /* the innermost frame when it was last seen at a call, and where the machine was */
     uint32_t idle;                  /* polls in a row in which it had not run */
     sample_row last;                /* what the last row said; time 0: none yet */
     int32_t last_row;
