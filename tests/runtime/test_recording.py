@@ -101,7 +101,7 @@ def test_what_a_program_did_is_there(tmp_path: Path) -> None:
         timeout=60,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(str(ROOT / part) for part in ("", "tx", "prof"))},
     ).stdout
-    assert "simulator (virtual clock)" in told and "s60 0: modelled on s60: " in told
+    assert "profiler (virtual clock)" in told and "s60 0: modelled on s60: " in told
     assert session.info["ledger"] and all(
         e["kind"] in ("requested", "written") for e in session.info["ledger"]
     )
@@ -130,6 +130,66 @@ def test_only_what_was_asked_for(tmp_path: Path) -> None:
     assert "kernel" in tables and not tables & {"api", "tx", "memcpy", "memory", "sync"}
     run(tmp_path, "work()", "--kernel-exclude-regex", "^dou")
     assert not rows(tmp_path, "kernel") and rows(tmp_path, "api")
+
+
+def test_none_is_none_whatever_the_program_switches_on(tmp_path: Path) -> None:
+    run(tmp_path, "topstx.profiler_start()\nwork()\ntopstx.profiler_stop()", "-t", "none")
+    assert set(Session.open(tmp_path / "case.topsprof").tables()) <= {"process", "thread"}
+
+
+@pytest.mark.parametrize("what", [("-t", "runtime,topstx"), ("-t", "topstx"), ()])
+def test_devices_are_told_however_little_of_them_is_recorded(tmp_path: Path, what: tuple[str, ...]) -> None:
+    code = """
+    work(1)
+    x = tops.zeros(64)
+    double[1](x, x, 64)
+    tops.synchronize()
+    with topstx.annotate("win"):
+        double[1](x, x, 64)
+    """
+    run(tmp_path, code, *what, "-c", "topstx", "-p", "win")
+    (device,) = rows(tmp_path, "device")
+    assert device["part"] == "s60" and json.loads(device["properties"])["heading"].startswith(
+        "modelled on s60"
+    )
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_a_kernel_that_goes_wrong_has_its_lines(tmp_path: Path, held: bool) -> None:
+    code = f"""
+    @tops.kernel
+    def bad(x: tops.ptr(tops.f32), n: tops.i32):
+        print("before", tops.thread_id())
+        tops.store(x[n : n + 4], tops.load(x[0:4]))
+
+    x = tops.zeros(16)
+    other = tops.Stream()
+    if {held}:
+        with other:
+            tops.launch_host_func(lambda: None)
+    with other:
+        bad[1, 2](x, 1000)
+    try:
+        tops.synchronize()
+    except tops.TopsError as error:
+        print(error.code)
+    """
+    out = run(tmp_path, code)
+    assert "700" in out and out.count("before") == len(rows(tmp_path, "print")) > 0
+    assert {(p["name"], p["text"]) for p in rows(tmp_path, "print")} <= {
+        ("bad", "before 0"), ("bad", "before 1"),
+    }  # fmt: skip
+
+
+def test_what_stacks_counters_and_saving_cost_is_told(tmp_path: Path) -> None:
+    run(tmp_path, "work(20)", "--backtrace", "--metrics", "all", "--save-launch", "double")
+    costs = {o["name"]: o for o in rows(tmp_path, "overhead")}
+    assert costs["recording call stacks and counters"]["duration_ns"] > 0
+    assert "each was timed" in costs["recording call stacks and counters"]["args"]
+    assert json.loads(costs["save launch"]["args"])["note"] == "double"
+    time = Session.open(tmp_path / "case.topsprof").info["attributes"]["time"]
+    assert time["profiler_ns"] >= sum(o["duration_ns"] for n, o in costs.items() if n != "compile")
+    assert time["wall_ns"] == sum(time[f"{p}_ns"] for p in ("host", "waiting", "simulator", "profiler"))
 
 
 def test_the_programs_own_capture(tmp_path: Path) -> None:

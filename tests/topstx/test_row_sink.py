@@ -112,7 +112,11 @@ def test_a_sample_is_timed(program: Any) -> None:
 for k in range(16): sink.take(2, (None, k, k, k, 0))
 assert sink.cost_ns == 0
 for k in range(16, 32 * SAMPLED): sink.take(2, (None, 1, 1, 1, 0))
-assert sink.count == 32 * SAMPLED and sink.cost_ns > 0
+assert sink.count == 32 * SAMPLED and sink.cost_ns > 0 and sink.slow_count == sink.slow_ns == 0
+sink.slow_kinds = 2
+for k in range(100): sink.take(2, (None, k, k, k, 0))   # each is timed, and no part of the sample
+assert (sink.count, sink.slow_count) == (32 * SAMPLED, 100) and sink.slow_ns > 0
+sink.slow_ns = 0
 sink.cost_ns = 0
 assert sink.cost_ns == 0
 """

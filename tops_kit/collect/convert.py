@@ -148,6 +148,7 @@ class Converter:
         self.notes = Notes()
         self.devices = table_rows.Devices()
         self.profiler_ns = 0  # that recording and tools cost programs
+        self.saving_ns = 0  # of it, what was within cuts
         self.waiting_ns = 0  # session time that programs waited for a device
         self.unwanted: frozenset[str] = frozenset()  # tables that nobody asked for
         self._cut_file = cut_file
@@ -268,6 +269,7 @@ class Converter:
             self.waiting_ns += int(columns.duration.sum())
         elif table == "overhead":
             self.profiler_ns += int(columns.duration[table_rows.of_tools(out)].sum())
+            self.saving_ns += int(columns.duration[table_rows.of_saving(out)].sum())
         sink.append(table, out, count)
         if table in table_rows.COUNTED:
             row.written += count

@@ -182,14 +182,17 @@ class CutFile:
             table.add(entries[serials == serial])
 
 
-def summary(cuts: Cuts, wall_ns: int, waiting_ns: int, profiler_ns: int = 0) -> dict[str, Any]:
+def summary(
+    cuts: Cuts, wall_ns: int, waiting_ns: int, profiler_ns: int = 0, saving_ns: int = 0
+) -> dict[str, Any]:
     """How the time of a recording divides, for session.json: wall = host + waiting + simulator + profiler.
 
     `waiting_ns` is session time that programs waited for a device; of it, what was jumped over took none of
-    the wall. `profiler_ns` is what recording cost the programs, as far as that was measured. The sums are of
-    all processes.
+    the wall. `profiler_ns` is what recording cost the programs, as far as that was measured; of it
+    `saving_ns` lay within cuts. The sums are of all processes.
     """
-    simulator, jumped = cuts.facts["simulator_ns"], cuts.facts["jumped_ns"]
+    jumped = cuts.facts["jumped_ns"]
+    simulator = max(cuts.facts["simulator_ns"] - saving_ns, 0)
     waited = 0 if cuts.model else max(waiting_ns - jumped, 0)
     rest = max(wall_ns - waited - simulator, 0)
     profiler = min(profiler_ns, rest)

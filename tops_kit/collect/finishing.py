@@ -158,7 +158,10 @@ def _tell_time(collector: Collector) -> None:
     wall_ns = anchors.last.monotonic_ns - anchors.first.monotonic_ns
     waiting_ns = collector.converter.waiting_ns
     collector.writer.set_attribute(
-        "time", cuts.summary(found, wall_ns, waiting_ns, collector.converter.profiler_ns)
+        "time",
+        cuts.summary(
+            found, wall_ns, waiting_ns, collector.converter.profiler_ns, collector.converter.saving_ns
+        ),
     )
     for code, count, note in cuts.marks(found, wall_ns):
         collector.writer.ledger.count("clock", code, count, note)

@@ -282,6 +282,11 @@ def of_tools(columns: dict[str, Any]) -> Array:
     return np.array([name != "compile" for name in columns["name"].to_pylist()], bool)
 
 
+def of_saving(columns: dict[str, Any]) -> Array:
+    """Which rows of table overhead are time within a cut, in which launches were saved."""
+    return np.array([name == "save launch" for name in columns["name"].to_pylist()], bool)
+
+
 def _stack(b: Bodies) -> dict[str, Any]:
     return {
         "stack_id": b.stack("stack_id"),

@@ -145,7 +145,7 @@ def result_of(
     if report is None:
         report = Report()  # (one without findings is false)
     if fault is not None:
-        raise fault_error(program, raw_fault(fault), output, report)
+        raise fault_error(program, raw_fault(fault), prints or b"", report)
     return LaunchResult(
         options.mode,
         options.grid,

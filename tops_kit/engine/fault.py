@@ -79,7 +79,8 @@ class KernelFault(UserError):  # noqa: N818 - a fault is the kernel's, and the w
     `kind` says what, `message` is one line with the place; str() adds the source line and the calls it
     was inlined through. `location` is the chain of places, innermost first; `buffer` the buffer or
     parameter concerned, or ""; `detail` the numbers that belong to the kind; `output` what the kernel
-    printed before; `report` (sanitized mode) all that the sanitizer found, this fault included.
+    printed before, `printed_by` the (block, thread of the launch) of each line; `report` (sanitized mode)
+    all that the sanitizer found, this fault included.
     """
 
     def __init__(self, program: Program, raw: RawFault, output: Sequence[str] = ()) -> None:
@@ -93,6 +94,7 @@ class KernelFault(UserError):  # noqa: N818 - a fault is the kernel's, and the w
         self.space = SPACES.get(raw.space, "")
         self.detail = _detail(program, self.kind, raw)
         self.output = tuple(output)
+        self.printed_by: tuple[tuple[int, int], ...] = ()
         self.report: Report | None = None
         self.what = _what(self.kind, self.buffer, self.detail)
         at = f"{self.location[0]}: " if self.location else f"{program.name}: "
@@ -315,9 +317,10 @@ def interrupted_output(program: Program, error: BaseException) -> Sequence[str]:
 
 
 def fault_error(
-    program: Program, raw: RawFault, output: Sequence[str], report: Report | None = None
+    program: Program, raw: RawFault, prints: bytes, report: Report | None = None
 ) -> KernelFault | KeyboardInterrupt:
-    """What to raise for a fault: a stopped launch is the user's Ctrl-C."""
-    fault = KernelFault(program, raw, output)
+    """What to raise for a fault, with what was printed before; a stopped launch is the user's Ctrl-C."""
+    fault = KernelFault(program, raw, printing.lines(prints, program.strings))
+    fault.printed_by = tuple(printing.places(prints))
     fault.report = report
     return KeyboardInterrupt(fault.message) if fault.kind.name == "stopped" else fault

@@ -170,7 +170,7 @@ def _on_oracle(program: Program, arguments: Sequence[Argument], options: Options
     if outcome.fault is not None:
         f = outcome.fault
         raw = RawFault(f.kind, f.pc, f.thread, f.block, f.object, f.space, f.values, f.shapes)
-        raise fault_error(program, raw, output)
+        raise fault_error(program, raw, outcome.prints)
     counts = None if options.mode == "fast" else np.array(outcome.counts, np.int64)
     report = unchecked(program.name) if options.mode == "sanitized" else Report()
     times = None

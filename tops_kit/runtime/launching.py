@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tops_kit.engine.fault import KernelFault
@@ -25,6 +26,7 @@ from tops_kit.runtime.result import Launch
 from tops_kit.runtime.stream import MOST_QUEUED, Stream, tell_sync
 
 Ran = tuple[Outcome | None, KernelFault | None]
+OnDone = Callable[[Operation], None]
 _PARAMETERS = ("function", "args", "stream", "grid", "block")
 
 
@@ -139,6 +141,7 @@ def _operation(launch: Launch, stream: Stream, after: Sequence[Operation], tag: 
     if outcome is None:
         assert fault is not None
         launch._error, reached = context.fault(fault, callers.stack())
+        reached = _with_lines(reached, fault, tag)
         return Operation(
             "kernel", stream.queue, "clusters", plan.untimed_ns, submit_ns=context.clock.now_ns(),
             after=after, clusters=plan.clusters, tag=tag, on_done=reached,
@@ -149,6 +152,18 @@ def _operation(launch: Launch, stream: Stream, after: Sequence[Operation], tag: 
         "kernel", stream.queue, "clusters", outcome.duration_ns, submit_ns=context.clock.now_ns(),
         demand={"l3": outcome.l3_bytes}, after=after, clusters=plan.clusters, tag=tag,
     )  # fmt: skip
+
+
+def _with_lines(reached: OnDone, fault: KernelFault, tag: Any) -> OnDone:
+    """What to do when the device comes to a kernel that went wrong: what it printed before is told, too."""
+    if not fault.output or not isinstance(tag, KernelTag) or not HOOKS.kinds & acts.PRINT:
+        return reached
+
+    def tell(operation: Operation) -> None:
+        tag.tell_lines(zip(fault.output, fault.printed_by, strict=False), operation.end_ns)
+        reached(operation)
+
+    return tell
 
 
 def _give(timeline: Timeline, operation: Operation) -> None:
@@ -197,16 +212,48 @@ def _run_saved(plan: Plan, values: Sequence[Any], call: Call | None) -> Outcome:
     """Run a kernel, saving what it is given where the session asks for that. Raises as `Plan.run`."""
     if RUNTIME.saver is None:
         return plan.run(values)
-    saved = RUNTIME.saver.save(plan, values, 0 if call is None else call.correlation_id)
+    timed = _Saving(call)
+    with timed:
+        saved = RUNTIME.saver.save(plan, values, timed.correlation_id)
     if saved is None:
         return plan.run(values)
     try:
         outcome = plan.run(values)
     except KernelFault as fault:
-        saved.failed(fault)
+        with timed:
+            saved.failed(fault)
+        timed.tell(plan.name)
         raise
-    saved.ended(outcome)
+    with timed:
+        saved.ended(outcome)
+    timed.tell(plan.name)
     return outcome
+
+
+class _Saving:
+    """Time that saving a launch takes. It is within a cut, so it takes no session time: its row says the
+    real one, and stands where session time stands."""
+
+    def __init__(self, call: Call | None) -> None:
+        self.correlation_id = 0 if call is None else call.correlation_id
+        self._took_ns = 0
+        self._begin_ns = 0
+
+    def __enter__(self) -> None:
+        self._begin_ns = time.monotonic_ns()
+
+    def __exit__(self, *exception: object) -> None:
+        self._took_ns += time.monotonic_ns() - self._begin_ns
+
+    def tell(self, kernel: str) -> None:
+        """A launch was saved."""
+        if HOOKS.kinds & acts.OVERHEAD and HOOKS.wants(acts.OVERHEAD):
+            now_ns = HOOKS.now_ns()
+            took = acts.OverheadActivity(
+                acts.OVERHEAD_SAVE_LAUNCH, now_ns, now_ns + self._took_ns, HOOKS.thread.thread_id,
+                self.correlation_id, kernel,
+            )  # fmt: skip
+            HOOKS.emit(acts.OVERHEAD, took)
 
 
 def _later(
@@ -237,7 +284,8 @@ def _later(
         if outcome is None:
             assert fault is not None
             operation.duration_ns = plan.untimed_ns
-            launch._error, operation.on_done = context.fault(fault, launched_at)
+            launch._error, reached = context.fault(fault, launched_at)
+            operation.on_done = _with_lines(reached, fault, operation.tag)
             return
         launch._outcome = outcome
         operation.duration_ns = outcome.duration_ns
@@ -347,6 +395,11 @@ def launch_on_host(
             for position in plan.stored:
                 changed(values[position])
             outcome = _run_saved(plan, values, call)
+        except KernelFault as fault:
+            if call is not None and HOOKS.wants(acts.PRINT):
+                failed = KernelTag(context, stream.id, plan, None, grid_id=0, call=call)
+                failed.tell_lines(zip(fault.output, fault.printed_by, strict=False), begin_ns)
+            raise
         finally:
             base.end_cut()
         launch._outcome = outcome

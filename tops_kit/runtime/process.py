@@ -88,6 +88,7 @@ class Runtime:
                 Context(self, device.index, device.spec, device, self.next_context_id()) for device in devices
             ]
             self.started = True
+            FOLLOWER.started()
             self._tell_clock()
             HOOKS.place = self.place
             HOOKS.device_lock = self.timeline.lock

@@ -75,7 +75,7 @@ def _packing(
 def _api(kind: int, row: int, domain: int) -> Packing:
     return _packing(
         kind, row, acts.ApiActivity, (0, dict(NAMES[domain])), stack_id="extra",
-        domain=1 if domain == DRIVER_API else 2,
+        device="device_id", domain=1 if domain == DRIVER_API else 2,
     )  # fmt: skip
 
 

@@ -158,10 +158,10 @@ class Recording:
 
     def _kernel_row(self, plan: Plan, device_id: int) -> tuple[bytes, int] | None:
         """What rows of a kernel have in common: body and name id. None: they are not wanted."""
-        if not self.wanted.kernel(plan.name):
-            return None
         if device_id not in self._devices:
             self._tell_device(device_id)
+        if not self.wanted.kernel(plan.name):
+            return None
         return kernel_body(self._writer.intern, plan), self._writer.intern(plan.name)
 
     def leave(self) -> None:
@@ -195,10 +195,16 @@ class Recording:
             self._tell_device(activity.device_id)
         self._rows.pack(kind, activity, extra)
 
+    def tell_devices(self) -> None:
+        """Rows of all devices that the process sees, whether recording is on now or later: what is recorded
+        of them by itself, a launching call say, may come from C, which tells none.
+        """
+        for context in self._runtime.contexts:
+            if context.device_id not in self._devices:
+                self._tell_device(context.device_id)
+
     def _tell_device(self, device_id: int) -> None:
         """A row of the device, with its specification, before the first one that names it."""
-        self._devices.add(device_id)
-        self._rows.see_device(device_id)
         context = self._runtime.known_context(device_id)
         if context is None:
             return
@@ -224,7 +230,10 @@ class Recording:
         }
         text = json.dumps(told, separators=(",", ":")).encode()[: layout.PAYLOAD_MAX - 3 - len(body)]
         name = spec.title if device is None else device.name
-        self._writer.write(kind.number | layout.ROW_LATE, 0, 0, name, body + text)
+        late = kind.number | layout.ROW_LATE
+        if self._writer.write(late, 0, 0, name, body + text) or not self._writer.wanted(late):
+            self._devices.add(device_id)
+            self._rows.see_device(device_id)
 
     def tell_cost(self) -> None:
         """One row of what writing rows cost this process, reckoned from a sample."""
@@ -232,6 +241,7 @@ class Recording:
         count, cost_ns = quick.spent() if quick is not None else (0, 0)
         cost_ns = reckoned_ns(count, cost_ns) + reckoned_ns(sink.count, sink.cost_ns)
         count += sink.count
+        self._tell_slow(sink)
         if not cost_ns:
             return
         kind = rows.KINDS[rows.KIND_RUNTIME_OVERHEAD]
@@ -243,6 +253,23 @@ class Recording:
         self._writer.write(kind.number, now_ns - cost_ns, now_ns, "recording activities", body)
         sink.cost_ns = 0
 
+    def _tell_slow(self, sink: Any) -> None:
+        """A row of what the rows cost that were no mere packing: each of them was timed."""
+        if not sink.slow_ns:
+            return
+        asked = [
+            name
+            for name, one in (("call stacks", self._stacks), ("counters", self._counters))
+            if one is not None
+        ]
+        kind = rows.KINDS[rows.KIND_RUNTIME_OVERHEAD]
+        what = f"recording {' and '.join(asked)}" if asked else "recording what is new"
+        note = f"{sink.slow_count} activities, spread over the run: processor time, each was timed"
+        now_ns = self._hooks.now_ns() - self._shift_ns
+        body = kind.body.pack(self._writer.intern(note))
+        self._writer.write(kind.number, now_ns - sink.slow_ns, now_ns, what, body)
+        sink.slow_count = sink.slow_ns = 0
+
 
 def _forked(of: weakref.ref[Recording]) -> None:
     recording = of()
@@ -252,7 +279,16 @@ def _forked(of: weakref.ref[Recording]) -> None:
         recording._sink.quick = recording._quick_rows()
 
 
-_ON_DEVICES: Final = acts.KERNEL | acts.MEMCPY | acts.MEMSET | acts.MEMORY | acts.SYNCHRONIZATION | acts.GRAPH
+_ON_DEVICES: Final = (
+    acts.API
+    | acts.DRIVER
+    | acts.KERNEL
+    | acts.MEMCPY
+    | acts.MEMSET
+    | acts.MEMORY
+    | acts.SYNCHRONIZATION
+    | acts.GRAPH
+)
 _TIMES: Final = ("start_ns", "end_ns", "queued_ns", "submit_ns")
 
 
@@ -308,6 +344,11 @@ class Follower:
         recording = self._recording
         return 0 if recording is None or recording.base is None else recording.identity
 
+    def started(self) -> None:
+        """The runtime has its devices."""
+        if self._recording is not None:
+            self._recording.tell_devices()
+
     def finish(self) -> None:
         """The process ends: the last that there is to tell."""
         if self._recording is not None:
@@ -324,6 +365,7 @@ class Follower:
         self._recording = Recording(runtime, self._hooks, folder)
         if runtime.started and self._recording.base is not None:
             runtime.use_base(self._recording.base)
+        self.started()
 
     def _leave(self, recording: Recording) -> None:
         runtime = self._runtime

@@ -5,6 +5,7 @@ Each is the `tag` of an operation; `done` makes the activity, and only where som
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from tops_kit.gcu.simulation import Operation
@@ -52,12 +53,7 @@ class KernelTag:
         """Tell it."""
         call, plan, context = self.call, self.plan, self.context
         if HOOKS.kinds & acts.PRINT and self.launch is not None:
-            for text, (block, thread) in self.launch.printed:
-                line = acts.PrintActivity(
-                    text, op.end_ns, context.device_id, self.stream_id, call.correlation_id, plan.name,
-                    block, thread,
-                )  # fmt: skip
-                HOOKS.emit(acts.PRINT, line)
+            self.tell_lines(self.launch.printed, op.end_ns)
         if not HOOKS.kinds & acts.KERNEL:
             return
         fields = (
@@ -67,6 +63,15 @@ class KernelTag:
             op.contention_ns, plan.cooperative, self.launch,
         )  # fmt: skip
         HOOKS.emit(acts.KERNEL, _MADE(acts.KernelActivity, fields))
+
+    def tell_lines(self, lines: Iterable[tuple[str, tuple[int, int]]], end_ns: int) -> None:
+        """Lines that it printed, with (block, thread) of each."""
+        for text, (block, thread) in lines:
+            line = acts.PrintActivity(
+                text, end_ns, self.context.device_id, self.stream_id, self.call.correlation_id,
+                self.plan.name, block, thread,
+            )  # fmt: skip
+            HOOKS.emit(acts.PRINT, line)
 
 
 class CopyTag:

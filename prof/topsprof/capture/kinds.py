@@ -44,7 +44,9 @@ _REGEX_BYTES: Final = 511
 
 
 def rows_off(traces: tuple[str, ...]) -> int:
-    """The kinds of records that these names leave out, as bits."""
+    """The kinds of records that these names leave out, as bits; no names: every kind there is."""
+    if not traces:
+        return sum(1 << kind for kind in (*TX, *rows.KINDS))
     every = {kind for kinds in TRACE_KINDS.values() for kind in kinds}
     on = {kind for name in traces for kind in TRACE_KINDS[name]}
     return sum(1 << kind for kind in every - on)

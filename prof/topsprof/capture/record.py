@@ -18,6 +18,7 @@ from topsprof.capture.options import RecordOptions
 from topsprof.capture.program import Program, ProgramError
 from topsprof.capture.starts import PythonStarts
 from topsprof.capture.unrecorded import NOT_RECORDED, Unrecorded, of_notes
+from topsprof.division import division, is_division
 
 Say = Callable[[str], None]
 """Takes one line for the person who runs us."""
@@ -197,8 +198,14 @@ def conclude(program: Program, active: recording.Recording, code: int, pid: int,
         say(f"{len(lines) - _LEDGER_LINES} more: topsprof info {folder}")
     if active.options.save_launch:
         say(launches.told(folder))
+    if is_division(finding.time) and active.options.traces:
+        say(f"time: {division(finding.time, _length)}")
     say(f"session: {folder}")
     return Outcome(code, folder, complete=finding.complete and not active.problem, readable=True)
+
+
+def _length(ns: int) -> str:
+    return f"{ns / 1e9:.3f} s" if ns >= 1_000_000 else "0 s" if not ns else f"{ns / 1e3:.0f} us"
 
 
 def _likely_reason(program: Program, active: recording.Recording, finding: recording.Finding) -> str:

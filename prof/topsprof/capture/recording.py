@@ -66,7 +66,7 @@ class Recording:
             capture_skip=capture.skip,
             domain_include=options.domain_include,
             domain_exclude=options.domain_exclude,
-            rows_off=rows_off(options.traces) if options.traces else 0,
+            rows_off=rows_off(options.traces),
             backtrace=options.backtrace,
             metrics=options.metrics,
             kernel_include=options.kernel_include,
@@ -153,6 +153,7 @@ class Finding:
     status: str
     tables: frozenset[str]
     ledger: Ledger
+    time: Any = None  # how the time divides, where a device was used: see docs/session-format.md
 
     @property
     def has_events(self) -> bool:
@@ -171,7 +172,8 @@ def inspect(folder: Path) -> Finding:
     segments = folder / "segments"
     names = [path.name for path in segments.iterdir()] if segments.is_dir() else []
     tables = frozenset(name.rpartition("-")[0] for name in names if not name.startswith("."))
-    return Finding(manifest["status"], tables, Ledger.from_json(manifest["ledger"]))
+    time_ = manifest.get("attributes", {}).get("time")
+    return Finding(manifest["status"], tables, Ledger.from_json(manifest["ledger"]), time_)
 
 
 def _take_notes(folder: Path) -> list[str]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from tops_kit.errors import UserError
 from topsprof import terminal
+from topsprof.division import division, is_division
 from topsprof.parser import EXIT_USAGE
 from topsprof.sheet import readable_time
 from topsprof.terminal import styled
@@ -155,17 +156,6 @@ def _length(ns: int) -> str:
     return f"{ns / 1e9:.6f} s" if ns >= 1_000_000 else readable_time(ns).rstrip()
 
 
-_TIMES = {"mode", "wall_ns", "host_ns", "waiting_ns", "simulator_ns"}
-
-
-def _division(time: dict[str, Any]) -> str:
-    """How the time of a recording with a device divides."""
-    names = ["host", "waiting", "simulator", *(["profiler"] if "profiler_ns" in time else [])]
-    parts = [f"{_length(time[name + '_ns'])} {name}" for name in names]
-    mode = time["mode"] if not time.get("order") else f"{time['mode']}, order {time['order']}"
-    return f"{_length(time['wall_ns'])} = {' + '.join(parts)} ({mode} clock)"
-
-
 def _modelled(device: dict[str, Any]) -> str:
     """On what a device's times are modelled."""
     specification = device.get("specification")
@@ -184,8 +174,8 @@ def _attribute(key: str, value: Any) -> str:
     if key == "clock" and isinstance(value, dict) and isinstance(value.get("anchors"), list):
         columns = ", ".join(map(str, value.get("columns", ())))
         return f"{len(value['anchors'])} anchors of {columns} (--json lists them)"
-    if key == "time" and isinstance(value, dict) and set(value) >= _TIMES:
-        return _division(value)
+    if key == "time" and is_division(value):
+        return division(value, _length)
     if key == "devices" and isinstance(value, list) and all(isinstance(device, dict) for device in value):
         return "; ".join(dict.fromkeys(map(_modelled, value)))
     if isinstance(value, list) and all(isinstance(part, str) for part in value):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import zipfile
 from pathlib import Path
 
 from tops_kit.errors import UserError
@@ -24,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Pack a session."""
+    from tops_kit import launch_files
     from tops_kit.session import pack
     from topsprof.opening import open_session, output_base
 
@@ -34,6 +36,12 @@ def run(args: argparse.Namespace) -> int:
     pack(session.path, target, overwrite=args.force_overwrite)
     rows = sum(session.tables().values())
     size = target.stat().st_size
-    each = f", {size / rows:.1f} bytes a row" if rows else ""
-    terminal.note(f"wrote {target}: {terminal.size_text(size)}, {rows:,} rows{each}")
+    with zipfile.ZipFile(target) as file:
+        sizes = {member.filename: member.compress_size for member in file.infolist()}
+    launches = [bytes_ for name, bytes_ in sizes.items() if name.startswith(f"{launch_files.FOLDER}/")]
+    of_rows = sum(bytes_ for name, bytes_ in sizes.items() if name.endswith(".parquet"))
+    each = f" of {of_rows / rows:.1f} bytes" if rows else ""
+    count = f"{len(launches):,} saved {'launch' if len(launches) == 1 else 'launches'}"
+    more = f", {count} in {terminal.size_text(sum(launches))}" if launches else ""
+    terminal.note(f"wrote {target}: {terminal.size_text(size)}, {rows:,} rows{each}{more}")
     return 0

@@ -24,7 +24,7 @@ typedef struct {
     PyObject *slow;
     PyObject *known;
     unsigned long long slow_kinds;
-    unsigned long long count, cost_ns;
+    unsigned long long count, cost_ns, slow_count, slow_ns; /* of the slow ones each is timed */
     uint64_t clock_ns; /* that timing a record takes itself */
     uint64_t devices; /* seen, as bits */
     sink_packing *packings[SINK_KINDS];
@@ -144,8 +144,17 @@ static sink_packing *sink_packing_of(sink_object *s, PyObject *kind) {
     return NULL;
 }
 
-static int sink_do(sink_object *s, PyObject *kind, PyObject *record) {
+/* Processor time of the calling thread: that it waits, or others have its processor, is no cost of recording. */
+static uint64_t thread_cpu_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* `sampled`: when the record that is timed began, 0: it is not; one that is slow is no part of the sample. */
+static int sink_do(sink_object *s, PyObject *kind, PyObject *record, uint64_t *sampled) {
     PyObject *wanted, *result;
+    uint64_t begin, took;
     sink_packing *p;
     if (TOPSTXI_UNLIKELY(s->slow_kinds & PyLong_AsUnsignedLongLongMask(kind))) goto slow; /* which may have no packing */
     p = sink_packing_of(s, kind);
@@ -169,16 +178,15 @@ static int sink_do(sink_object *s, PyObject *kind, PyObject *record) {
 pack:
     return sink_pack(p, record, Py_False) < 0 ? -1 : 0;
 slow:
+    *sampled = 0;
+    s->count--;
+    s->slow_count++;
+    begin = thread_cpu_ns();
     result = PyObject_CallFunctionObjArgs(s->slow, kind, record, NULL);
+    took = thread_cpu_ns() - begin;
+    if (took > s->clock_ns) s->slow_ns += took - s->clock_ns;
     Py_XDECREF(result);
     return result ? 0 : -1;
-}
-
-/* Processor time of the calling thread: that it waits, or others have its processor, is no cost of recording. */
-static uint64_t thread_cpu_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 /* The least that two readings of that clock in a row differ by. */
@@ -200,7 +208,7 @@ static PyObject *sink_take(PyObject *self, PyObject *const *args, Py_ssize_t cou
         return NULL;
     }
     if (TOPSTXI_UNLIKELY(s->count++ % SINK_SAMPLED == SINK_FIRST)) begin = thread_cpu_ns();
-    failed = sink_do(s, args[0], args[1]) < 0;
+    failed = sink_do(s, args[0], args[1], &begin) < 0;
     if (TOPSTXI_UNLIKELY(begin)) {
         const uint64_t took = thread_cpu_ns() - begin;
         if (took > s->clock_ns) s->cost_ns += SINK_SAMPLED * (took - s->clock_ns);
@@ -343,7 +351,9 @@ static PyMethodDef sink_methods[] = {
 static PyMemberDef sink_members[] = {
     {"known", T_OBJECT_EX, offsetof(sink_object, known), READONLY, "Which names are wanted."},
     {"slow_kinds", T_ULONGLONG, offsetof(sink_object, slow_kinds), 0, "Kinds of which all records go to slow(kind, record)."},
-    {"count", T_ULONGLONG, offsetof(sink_object, count), READONLY, "Records that came by take."},
+    {"count", T_ULONGLONG, offsetof(sink_object, count), READONLY, "Records that take packed."},
+    {"slow_count", T_ULONGLONG, offsetof(sink_object, slow_count), 0, "Records that went to slow(kind, record)."},
+    {"slow_ns", T_ULONGLONG, offsetof(sink_object, slow_ns), 0, "What those cost, each of them timed."},
     {"cost_ns", T_ULONGLONG, offsetof(sink_object, cost_ns), 0, "What they cost, reckoned from a sample."},
     {NULL, 0, 0, 0, NULL}};
 static PyTypeObject sink_type = {

@@ -88,7 +88,8 @@ def make_sink(backend: Backend, slow: Callable[[int, Any], object], packings: Se
 
 class RowSink:
     """The twin. `known` says which names are wanted (True, False; missing: ask `slow`); `count` and `cost_ns`
-    are how many records came by `take`, and what they cost, reckoned from a sample.
+    are how many records were packed by `take`, and what they cost, reckoned from a sample; `slow_count` and
+    `slow_ns` how many went to `slow`, and what those cost, each of them timed.
     """
 
     def __init__(
@@ -104,6 +105,8 @@ class RowSink:
         self.slow_kinds = 0
         self.count = 0
         self.cost_ns = 0
+        self.slow_count = 0
+        self.slow_ns = 0
         self._clock_ns = _clock_cost_ns()
 
     def take(self, kind: int, record: Any) -> None:
@@ -115,18 +118,27 @@ class RowSink:
             # asked for second: a slow kind may have no packing
             (packing := self._packings[kind]).device >= 0 and record[packing.device] not in self._seen
         ):
-            self._slow(kind, record)
-        elif packing.filter < 0:
+            self._take_slowly(kind, record)
+            return
+        if packing.filter < 0:
             self.pack(kind, record)
         else:
             wanted = self.known.get(record[packing.filter])
             if wanted is None:
-                self._slow(kind, record)
-            elif wanted:
+                self._take_slowly(kind, record)
+                return
+            if wanted:
                 self.pack(kind, record)
         if begin_ns:
             took_ns = time.thread_time_ns() - begin_ns
             self.cost_ns += SAMPLED * max(took_ns - self._clock_ns, 0)
+
+    def _take_slowly(self, kind: int, record: Any) -> None:
+        self.count -= 1  # the sample is of the others
+        self.slow_count += 1
+        begin_ns = time.thread_time_ns()
+        self._slow(kind, record)
+        self.slow_ns += max(time.thread_time_ns() - begin_ns - self._clock_ns, 0)
 
     def pack(self, kind: int, record: Any, extra: int = 0, /) -> bool:
         """Write the row of a record; whether it is in the ring."""
