@@ -41,6 +41,7 @@ class Record:
     shared: bool = False
     context: int = 0
     inside: str = ""  # of rows: the innermost open range
+    place: tuple[str, str, int] = ("", "", 0)  # of calls: module, file, line
 
 
 @dataclass
@@ -165,6 +166,11 @@ class _Names:
             record.name = body.decode()
         if attr and record.kind >= L.KIND_TABLE_FIRST:
             record.inside = self.text(attr)
+        elif attr and record.kind in (L.KIND_CALL, L.KIND_CALLS_SKIPPED):
+            kind, body = self.entries[attr]
+            assert kind == L.ENTRY_CODE
+            line, length = struct.unpack_from("<II", body)
+            record.place = (body[8 + length :].decode(), body[8 : 8 + length].decode(), line)
         elif attr:
             kind, body = self.entries[attr]
             assert kind == L.ENTRY_ATTR

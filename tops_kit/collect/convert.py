@@ -27,11 +27,24 @@ from tops_kit.collect.processes import Processes, Row
 _TX_KINDS = 1 << layout.KIND_RANGE | 1 << layout.KIND_MARK
 _NO_ROW_KINDS = 1 << layout.KIND_THREAD | 1 << layout.KIND_THREAD_END
 _KNOWN_KINDS = (
-    _TX_KINDS | _NO_ROW_KINDS | 1 << layout.KIND_COUNTER | 1 << layout.KIND_OVERHEAD | table_rows.KINDS
+    _TX_KINDS
+    | _NO_ROW_KINDS
+    | 1 << layout.KIND_COUNTER
+    | 1 << layout.KIND_OVERHEAD
+    | 1 << layout.KIND_CALL
+    | 1 << layout.KIND_CALLS_SKIPPED
+    | table_rows.KINDS
 )
-TABLES = ("tx", "counter", "overhead", *table_rows.TABLES)
-COUNTED = ("tx", "counter", *table_rows.COUNTED)
+TABLES = ("tx", "counter", "overhead", "python", *table_rows.TABLES)
+COUNTED = ("tx", "counter", "python", *table_rows.COUNTED)
 """Tables whose rows are records of the program, as the ledger counts them."""
+
+
+CALLS_SKIPPED = "dropped:frequent_calls"
+"""The ledger's word for calls that were only counted."""
+
+_CALLS = pa.array(["call", "resume", "c"], pa.string())
+_ENDS = pa.array(["return", "yield", "raise", "unfinished"], pa.string())
 
 
 class Sink(Protocol):
@@ -296,6 +309,10 @@ class Converter:
             self._counters(columns.of(layout.KIND_COUNTER), names, row, sink)
         if kinds >> layout.KIND_OVERHEAD & 1:
             self._overhead(columns.of(layout.KIND_OVERHEAD), names, row, sink)
+        if kinds >> layout.KIND_CALL & 1:
+            self._calls(columns.of(layout.KIND_CALL), names, row, sink)
+        if kinds >> layout.KIND_CALLS_SKIPPED & 1:
+            self._skipped(columns.of(layout.KIND_CALLS_SKIPPED), names, row, sink)
 
     @staticmethod
     def _threads(columns: Columns, row: Row) -> None:
@@ -386,3 +403,39 @@ class Converter:
     def _overhead(self, columns: Columns, names: ProcessNames, row: Row, sink: Sink) -> None:
         self.profiler_ns += int(columns.duration.sum())
         sink.append("overhead", self._common(columns, names, row), len(columns))
+
+    def _calls(self, columns: Columns, names: ProcessNames, row: Row, sink: Sink) -> None:
+        """Calls of Python functions, or parts of them."""
+        out = self._common(columns, names, row)
+        self._place(columns, names, out)
+        flags = columns.flags.astype(np.int32)
+        call = np.where(flags & layout.CALL_C, 2, (flags & layout.CALL_RESUMED) != 0).astype(np.int32)
+        ended = np.where(
+            flags & layout.FLAG_UNFINISHED,
+            3,
+            np.where(flags & layout.FLAG_ERROR, 2, (flags & layout.CALL_YIELDED) != 0),
+        ).astype(np.int32)
+        out["call"] = pa.DictionaryArray.from_arrays(pa.array(call), _CALLS)
+        out["ended"] = pa.DictionaryArray.from_arrays(pa.array(ended), _ENDS)
+        if columns.all_task and columns.task.any():
+            out["generator_id"] = pa.array(columns.task.astype(np.int64), mask=columns.task == 0)
+        sink.append("python", out, len(columns))
+        row.written += len(columns)
+
+    def _place(self, columns: Columns, names: ProcessNames, out: dict[str, Any]) -> None:
+        """Add where functions are defined."""
+        file, module, line = names.code(columns.attr)
+        out["file"], out["module"] = self._texts.column(file), self._texts.column(module)
+        out["line"] = pa.array(line, mask=line < 0)
+
+    def _skipped(self, columns: Columns, names: ProcessNames, row: Row, sink: Sink) -> None:
+        """Calls that were only counted."""
+        out = self._common(columns, names, row)
+        out["function"] = out.pop("name")
+        self._place(columns, names, out)
+        del out["file"], out["line"]
+        out["name"] = "Python calls, counted only"
+        out["duration_ns"] = 0
+        out["calls"] = columns.task.astype(np.int64)
+        sink.append("overhead", out, len(columns))
+        self.notes.add(row, CALLS_SKIPPED, int(columns.task.sum(dtype=np.int64)))

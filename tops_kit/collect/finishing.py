@@ -15,6 +15,7 @@ from topstx.recorder import layout
 from tops_kit.collect import clock, control, cuts, journal, state
 from tops_kit.collect import journal_format as jf
 from tops_kit.collect.arrays import Array
+from tops_kit.collect.convert import CALLS_SKIPPED
 from tops_kit.collect.drain import RECORD
 from tops_kit.collect.rings import Ring
 from tops_kit.collect.sweeping import remove_folders
@@ -106,10 +107,10 @@ def _take_open_of_living(collector: Collector) -> None:
 
 
 def _begins(collector: Collector) -> Array:
-    """Begin ticks of the ranges in the active part."""
+    """Begin ticks of the ranges and calls in the active part."""
     part = collector.part
     found = [
-        records["begin"][records["kind"] == layout.KIND_RANGE].copy()
+        records["begin"][np.isin(records["kind"], (layout.KIND_RANGE, layout.KIND_CALL))].copy()
         for block in part.blocks()
         if block.kind == jf.BLOCK_RECORDS
         for records in [np.frombuffer(part.memory, RECORD, block.slots, block.offset)]
@@ -205,9 +206,18 @@ def _count(collector: Collector, row: Row) -> None:
             ledger.count(
                 stream, "repaired:names_damaged", 1, note=f"{names.path.name} can't be read to its end"
             )
+    for names in row.names:
+        if "python_calls" in names.process:
+            ledger.count(stream, "unsupported:python_calls", 1, note=names.process["python_calls"])
     for (process_id, code), count in collector.converter.notes.counts.items():
         if process_id == row.process_id:
-            ledger.count(stream, code, count)
+            ledger.count(stream, code, count, note=_NOTES.get(code, ""))
+
+
+_NOTES = {
+    CALLS_SKIPPED: "of Python functions that were called too often; py_call_sum says how often each, and "
+    "`run --python-call-limit off` records them all",
+}
 
 
 def remove_files(folder: Path) -> None:

@@ -76,7 +76,8 @@ class ProcessNames:
     """The ids of one process. All arrays are indexed by id; negative numbers mean that there is none.
 
     `text` is the text of a NAME, DOMAIN, CATEGORY or COUNTER entry; `domain`, `category` and `color` are
-    those of an ATTR entry, `domain` and `unit` those of a COUNTER entry.
+    those of an ATTR entry, `domain` and `unit` those of a COUNTER entry. `file`, `module` and `line` are
+    those of a CODE entry; the three have as many elements as there are up to the last such entry.
     """
 
     def __init__(self, path: Path, texts: Texts) -> None:
@@ -89,6 +90,9 @@ class ProcessNames:
         self.category = np.full(64, -1, np.int32)
         self.unit = np.full(64, -1, np.int32)
         self.color = np.zeros(64, np.uint32)
+        self.file = np.full(1, -1, np.int32)
+        self.module = np.full(1, -1, np.int32)
+        self.line = np.full(1, -1, np.int64)
         self.process: dict[str, str] = {}
         self.threads: dict[int, str] = {}
         self.damaged = False
@@ -115,6 +119,7 @@ class ProcessNames:
             known = min(parent_count, parent.count)
             for mine, theirs in zip(self._arrays(), parent._arrays(), strict=True):
                 mine[:known] = theirs[:known]
+            self.file, self.module, self.line = parent.file.copy(), parent.module.copy(), parent.line.copy()
         self.refresh()
 
     def _arrays(self) -> tuple[Array, ...]:
@@ -180,6 +185,24 @@ class ProcessNames:
         self.unit = np.concatenate([self.unit, np.full(extra, -1, np.int32)])
         self.color = np.concatenate([self.color, np.zeros(extra, np.uint32)])
 
+    def _enter_code(self, id_: int, body: bytes) -> None:
+        if id_ >= len(self.file):
+            extra = max(id_ + 1, 2 * len(self.file)) - len(self.file)
+            self.file = np.concatenate([self.file, np.full(extra, -1, np.int32)])
+            self.module = np.concatenate([self.module, np.full(extra, -1, np.int32)])
+            self.line = np.concatenate([self.line, np.full(extra, -1, np.int64)])
+        line, length = struct.unpack_from("<II", body)
+        if length:
+            self.file[id_], self.line[id_] = self._number(body[8 : 8 + length]), line
+        if len(body) > 8 + length:
+            self.module[id_] = self._number(body[8 + length :])
+
+    def code(self, ids: Array) -> tuple[Array, Array, Array]:
+        """(file, module, line) of ids of CODE entries: numbers of texts, and lines; negative: unknown."""
+        known = ids < len(self.file)
+        at = np.where(known, ids, 0)
+        return self.file[at], self.module[at], self.line[at]
+
     def _enter(self, kind: int, id_: int, body: bytes) -> None:
         self._grow(id_ + 1)
         self.count = max(self.count, id_ + 1)
@@ -199,6 +222,8 @@ class ProcessNames:
             self.domain[id_] = self._text_of(domain, 0)
             self.text[id_] = self._number(body[8 : 8 + length])
             self.unit[id_] = self._number(body[8 + length :]) if len(body) > 8 + length else -1
+        elif kind == layout.ENTRY_CODE and len(body) >= 8:
+            self._enter_code(id_, body)
         elif kind == layout.ENTRY_THREAD and len(body) >= 4:
             self.threads[struct.unpack_from("<I", body)[0]] = body[4:].decode("utf-8", "replace")
         elif kind == layout.ENTRY_PROCESS:

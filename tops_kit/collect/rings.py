@@ -253,8 +253,8 @@ class RingTable:
 
 
 def unfinished_records(ranges: Array, tick: int) -> bytes:
-    """Slots (RANGE records, flag UNFINISHED, ending at `tick`; THREAD records where the thread changes) for
-    open ranges.
+    """Slots (records with the flag UNFINISHED, ending at `tick`; THREAD records where the thread changes) for
+    open ranges and calls.
     """
     parts: list[bytes] = []
     tid = None
@@ -282,7 +282,7 @@ def unfinished_records(ranges: Array, tick: int) -> bytes:
             if tag == layout.MORE_JSON and length == 14:
                 flags |= layout.FLAG_TRUNCATED  # only its first 14 bytes were kept: that is no JSON any more
         begin = int(item["begin"])
-        kind = layout.KIND_RANGE
+        kind = layout.KIND_CALL if item["kind"] == layout.KIND_CALL else layout.KIND_RANGE
         parts.append(
             struct.pack(
                 layout.RECORD_FORMAT,

@@ -380,6 +380,22 @@ _TABLES = (
             _c("line", "int64", "line of the definition"),
         ),
         _HOST,
+        ("name",),
+        ("module", "name"),
+        appended=(
+            _c(
+                "call",
+                "name",
+                "call (of a generator or coroutine: its first part), resume (a later part), "
+                "c (a function in C); null: unknown",
+            ),
+            _c("ended", "name", "how it ended: return, yield, raise, unfinished; null: unknown"),
+            _c(
+                "generator_id",
+                "int64",
+                "the same in all parts of a call of a generator or coroutine; numbers come again",
+            ),
+        ),
     ),
     Table(
         "sample",
@@ -445,7 +461,12 @@ _TABLES = (
             _THREAD,
         ),
         _HOST,
-        appended=(_CORRELATION,),
+        appended=(
+            _CORRELATION,
+            _c("function", "name", "function whose calls were only counted, as they were too many"),
+            _c("module", "name", "its module"),
+            _c("calls", "int64", "how many calls"),
+        ),
     ),
     Table(
         "link",

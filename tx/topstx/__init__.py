@@ -134,3 +134,7 @@ def row_writer() -> RowWriter:
 
 if os.environ.get("TOPSTX_SESSION") and not _disabled:
     _follower.enter(os.environ["TOPSTX_SESSION"])
+    if os.environ.get("TOPSTX_PYTHON_CALLS"):
+        from topstx.recorder.calls import Follower as _CallFollower
+
+        on_session(_CallFollower(_recorder, os.environ["TOPSTX_PYTHON_CALLS"]))

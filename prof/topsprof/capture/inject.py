@@ -6,6 +6,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from topstx.recorder.calls import VARIABLE, CallOptions
+
 import topsprof.capture
 from topsprof.capture import extensions
 
@@ -13,13 +15,16 @@ INJECTION = Path(topsprof.capture.__file__).parent / "injection"
 """The folder that is put in front of PYTHONPATH; it holds only a sitecustomize."""
 
 
-def environment(session: Path, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+def environment(
+    session: Path, environ: Mapping[str, str] = os.environ, *, calls: CallOptions | None = None
+) -> dict[str, str]:
     """`environ` for a program that records into the folder `session`.
 
     TOPSTX_SESSION        the session, for topstx in any language
     PYTHONPATH            begins with INJECTION, whose sitecustomize attaches the recorder and steps aside
     TOPSTX_INJECTED_ROOT  where that sitecustomize finds topstx for a Python that has none
     TOPSTX_EXTENSIONS     where it finds the recorder built for other Python versions
+    TOPSTX_PYTHON_CALLS   what calls of Python functions to record, if any
     NVTX_INJECTION64_PATH makes programs annotated with NVTX record, unless the user set it
 
     They stay set in the program, because its children have to be recorded as well.
@@ -31,6 +36,10 @@ def environment(session: Path, environ: Mapping[str, str] = os.environ) -> dict[
     result["TOPSTX_SESSION"] = str(session.absolute())
     result["TOPSTX_INJECTED_ROOT"] = str(extensions.topstx_root())
     result["TOPSTX_EXTENSIONS"] = str(extensions.cache_folder(environ))
+    if calls is not None:
+        result[VARIABLE] = calls.text
+    else:
+        result.pop(VARIABLE, None)
     library = nvtx_library()
     if library is not None and not environ.get("NVTX_INJECTION64_PATH"):
         result["NVTX_INJECTION64_PATH"] = library

@@ -27,6 +27,7 @@ TRACE_KINDS: Final[dict[str, tuple[int, ...]]] = {
     "memset": (rows.KIND_MEMSET,),
     "sync": (rows.KIND_SYNC, rows.KIND_GCU_EVENT),
     "graph": (rows.KIND_GRAPH, rows.KIND_HOST_FUNCTION),
+    "python": (layout.KIND_CALL, layout.KIND_CALLS_SKIPPED),
 }
 """Names of -t that can be recorded, and the records that each switches on. Others are always recorded."""
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from topstx.recorder.calls import LIMIT, CallOptions
+
 from tops_kit.errors import UserError
 from topsprof.capture.kinds import DEFAULT_TRACES, TRACE_KINDS
 
 KNOWN_TRACES: Final = tuple(TRACE_KINDS)
 """What this version records."""
 
-LATER_TRACES: Final = ("osrt", "python", "python-gil", "eccl")
+LATER_TRACES: Final = ("osrt", "python-gil", "eccl")
 """Names of -t that later versions bring."""
 
 TRACE_ALIASES: Final = {
@@ -59,6 +61,7 @@ class RecordOptions:
     save_launch_limit: int = 1 << 30  # bytes of all
     backtrace: int = 0  # frames of the stack of each runtime call
     metrics: int = 0  # counters of launches, METRICS_* as bits
+    calls: CallOptions | None = None  # which calls of Python functions; None: none
 
 
 def trace_names(text: str) -> tuple[str, ...]:
@@ -66,8 +69,11 @@ def trace_names(text: str) -> tuple[str, ...]:
     if text == "none":
         return ()
     names: list[str] = []
-    for word in filter(None, (part.strip().lower() for part in text.split(","))):
-        name = TRACE_ALIASES.get(word, word)
+    for word in _words(text):
+        kind = word.partition(":")[0].lower()
+        name = TRACE_ALIASES.get(kind, kind)
+        if ":" in word and name != "python":
+            raise UserError(f"-t {word}: only python takes a pattern, as in python:myapp.*")
         if name in LATER_TRACES:
             raise UserError(
                 f"-t {word}: this version can't record '{word}' yet; it records {', '.join(KNOWN_TRACES)}"
@@ -77,6 +83,28 @@ def trace_names(text: str) -> tuple[str, ...]:
         if name not in names:
             names.append(name)
     return tuple(names)
+
+
+def call_options(text: str, *, c_calls: bool = False, limit: int = LIMIT) -> CallOptions | None:
+    """What -t asks of calls of Python functions; None: nothing. Raises UserError for a pattern that is none.
+
+    `python` alone is the program's own code; `python:GLOB` is modules of that name, or files.
+    """
+    found = [word.partition(":") for word in _words(text) if word.partition(":")[0].lower() == "python"]
+    if not found:
+        if c_calls:
+            raise UserError("--python-c-calls needs -t python: it is what those functions call")
+        return None
+    patterns = [pattern.strip() for _, colon, pattern in found if colon]
+    if not all(patterns):
+        raise UserError("-t python: needs a pattern after the colon, as in python:myapp.*, or no colon")
+    if len(patterns) < len(found) and patterns:
+        raise UserError("-t python,python:GLOB: give one of them; python alone is the program's own code")
+    return CallOptions(patterns, c_calls=c_calls, limit=limit)
+
+
+def _words(text: str) -> list[str]:
+    return list(filter(None, (part.strip() for part in text.split(","))))
 
 
 def capture_range(

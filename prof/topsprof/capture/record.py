@@ -111,7 +111,7 @@ def _run(
 
         # First the switch: a short program may be done before this process runs again.
         active.begin()
-        held.release(inject.environment(active.folder))
+        held.release(inject.environment(active.folder, calls=options.calls))
         started()
         status = supervisor.wait(wake)
         if options.wait_all:

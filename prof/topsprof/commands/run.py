@@ -11,10 +11,12 @@ import sys
 from pathlib import Path
 from typing import Final, TextIO
 
+from topstx.recorder.calls import LIMIT
+
 from tops_kit.errors import UserError
 from topsprof import naming
 from topsprof.capture.kinds import BACKTRACE_FRAMES, DEFAULT_TRACES, METRICS, kernel_regex, metric_bits
-from topsprof.capture.options import KNOWN_TRACES, RecordOptions, capture_range, trace_names
+from topsprof.capture.options import KNOWN_TRACES, RecordOptions, call_options, capture_range, trace_names
 from topsprof.capture.platform import require_linux
 from topsprof.terminal import is_terminal, note, part
 
@@ -93,7 +95,17 @@ def _add_recording(parser: argparse.ArgumentParser) -> None:
         "--enable-activities",
         metavar="NAMES",
         default=",".join(DEFAULT_TRACES),
-        help=f"{', '.join(KNOWN_TRACES)}, or none (default: {','.join(DEFAULT_TRACES)})",
+        help=f"{', '.join(KNOWN_TRACES)}, or none (default: {','.join(DEFAULT_TRACES)}); python[:GLOB] is "
+        "calls of functions in the program's own code, or in modules or files like GLOB",
+    )
+    _add_switch(group, "--python-c-calls", help_text="with -t python: what those functions call in C, too")
+    group.add_argument(
+        "--python-call-limit",
+        metavar="N",
+        type=call_limit,
+        default=LIMIT,
+        help="of a function called more than N times in a second, count further calls only (default: "
+        f"{LIMIT}); or off",
     )
     group.add_argument("--kernel-include-regex", metavar="REGEX", help="only kernels whose name has this")
     group.add_argument("--kernel-exclude-regex", metavar="REGEX", help="not kernels whose name has this")
@@ -247,6 +259,7 @@ def record_options(args: argparse.Namespace) -> RecordOptions:
         save_launch_count=args.save_launch_count,
         save_launch_limit=args.save_launch_limit,
         backtrace=BACKTRACE_FRAMES if args.backtrace else 0,
+        calls=call_options(args.trace, c_calls=args.python_c_calls, limit=args.python_call_limit),
         metrics=metric_bits(_STATS_METRICS if args.stats and args.metrics is None else args.metrics),
     )
 
@@ -283,6 +296,11 @@ def positive(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) < 1 << 31:
         raise argparse.ArgumentTypeError(f"'{text}' is no number of 1 or more")
     return int(text)
+
+
+def call_limit(text: str) -> int:
+    """The value of --python-call-limit; 0 for off. Raises ArgumentTypeError."""
+    return 0 if text.strip().lower() == "off" else positive(text)
 
 
 def size(text: str) -> int:

@@ -33,10 +33,11 @@ PyMODINIT_FUNC PyInit__crec(void) {
 #include "crec_rows.h"
 #include "crec_cuts.h"
 #include "crec_sink.h"
+#include "crec_calls.h"
 
 /* The Python side repeats this number (topstx/_backend.py). Raise both when a name, an argument, a result or a layout changes
  * on which the two rely: an extension built from other sources is then not used. */
-#define INTERFACE 7
+#define INTERFACE 8
 
 /* ---- the module's functions --------------------------------------------------------------------------------------------- */
 
@@ -262,6 +263,10 @@ static PyMethodDef functions[] = {
     {"row_wanted", row_wanted, METH_O, "row_wanted(kind, /)\n--\n\nWhether rows of this kind are recorded now."},
     {"intern", intern, METH_O, "intern(text, /)\n--\n\nThe id of a name, for bodies of rows; 0 without a session."},
     {"process_serial", process_serial, METH_NOARGS, "process_serial()\n--\n\nThis process's number in the session; 0: none."},
+    {"trace_calls", trace_calls, METH_VARARGS,
+     "trace_calls(decide, disable, limit, c_calls, /)\n--\n\nRecord calls of functions; see topstx.recorder.calls."},
+    {"untrace_calls", untrace_calls, METH_NOARGS, "untrace_calls()\n--\n\nRecord no more of them."},
+    {"tell_calls", tell_calls, METH_NOARGS, "tell_calls()\n--\n\nSay how many were not recorded so far."},
     {"note_exit", note_exit, METH_VARARGS, "note_exit(known, status, /)\n--\n\nStore how this process ends."},
     {NULL, NULL, 0, NULL}};
 

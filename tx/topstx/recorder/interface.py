@@ -254,6 +254,28 @@ class Backend(Protocol):
         """This process's number in the session (the one in the names of its files); 0 without a session."""
         ...
 
+    def trace_calls(
+        self, decide: Callable[[Any, Any], Any], disable: object, limit: int, c_calls: bool, /
+    ) -> dict[str, Callable[..., object]] | int:
+        """Begin to record calls of functions. `decide(code, globals)` is asked once for each code object
+        (and, with `c_calls`, `decide(function, None)` for each in C): (name, module, file, line), or None: it
+        is not traced. `limit`: calls of a function in a second past which its calls are only counted; 0:
+        none.
+
+        On 3.12 and later the result is what sys.monitoring is to call, by the names of its events; `disable`
+        is its DISABLE. On 3.11 it is the number of threads that have a profile function already, and are
+        not traced. RuntimeError when nothing can be traced.
+        """
+        ...
+
+    def untrace_calls(self) -> int:
+        """Record no more calls. On 3.11 how many places somebody else had taken from us."""
+        ...
+
+    def tell_calls(self) -> None:
+        """Record how many calls were only counted so far."""
+        ...
+
     def note_exit(self, known: int, status: int) -> None:
         """Store exit_known and exit_status: (1, status) before exit, (2, 0) before exec, (0, 0) when the
         exec failed.

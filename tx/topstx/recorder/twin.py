@@ -14,6 +14,7 @@ from struct import Struct
 from struct import error as StructError  # noqa: N812
 
 from topstx.recorder import layout, twin_values
+from topstx.recorder.twin_calls import tell_calls, trace_calls, untrace_calls
 from topstx.recorder.twin_process import EXCLUDED, categories_of
 from topstx.recorder.twin_ranges import (
     ALONE,
@@ -78,6 +79,9 @@ __all__ = [
     "session",
     "set_thread_name",
     "start_range",
+    "tell_calls",
+    "trace_calls",
+    "untrace_calls",
 ]
 
 NAME = "twin"

@@ -30,6 +30,7 @@ _NAME_BYTES_MAX = 4096
 _SHORT_BYTES_MAX = 1024
 _COUNTER_BYTES_MAX = 1536
 _UNIT_BYTES_MAX = 256
+_FILE_BYTES_MAX = 2048
 _FACT_BYTES_MAX = 65536
 
 
@@ -135,6 +136,13 @@ class NamesFile:
         cut = len(text) < len(encoded(name))
         head = _2U32.pack(domain, len(text)) + text
         return self._add_text(layout.ENTRY_COUNTER, head, unit, _UNIT_BYTES_MAX, cut=cut)
+
+    def code(self, line: int, file: str, module: str) -> int:
+        """Id of a CODE entry: where a function is defined."""
+        path = fitting(file, _FILE_BYTES_MAX)
+        cut = len(path) < len(encoded(file))
+        head = _2U32.pack(line, len(path)) + path
+        return self._add_text(layout.ENTRY_CODE, head, module, _SHORT_BYTES_MAX, cut=cut)
 
     def process(self, key: str, value: str) -> int:
         head = encoded(key) + b"\0"

@@ -261,6 +261,15 @@ class Process:
                 self._entries[key] = found
         return found
 
+    def code(self, line: int, file: str, module: str) -> int:
+        """Id of a CODE entry; 0 when it can't be written."""
+        with self.lock:
+            key = ("code", line, file, module)
+            found = self._entries.get(key)
+            if found is None:
+                found = self._entries[key] = self.names_file.code(line, file, module)
+        return found
+
     def overhead_name(self) -> int:
         return self.names.get("waiting for room in the ring") or self.name("waiting for room in the ring")
 

@@ -58,6 +58,7 @@ _PAUSE_FIRST_S, _PAUSE_LAST_S = 0.0002, 0.005
 _HEARTBEAT_LOST_NS = 1_000_000_000
 _KIND_SHIFT, _FLAGS_SHIFT, _DEPTH_SHIFT = 48, 56, 32
 _RANGE_BITS, _MARK_BITS = layout.KIND_RANGE << _KIND_SHIFT, layout.KIND_MARK << _KIND_SHIFT
+_CALL_BITS, _SKIPPED_BITS = layout.KIND_CALL << _KIND_SHIFT, layout.KIND_CALLS_SKIPPED << _KIND_SHIFT
 _COUNTER_BITS = layout.KIND_COUNTER << _KIND_SHIFT
 
 HIDDEN = -1  # a pushed range that is not recorded; it only pairs with its pop
@@ -305,6 +306,39 @@ class Writer:
             self.words[place] = 0
             _OPEN_PAYLOAD.pack_into(self.raw, (place << 3) + 8 + _PAYLOAD_AFTER_BEGIN, 0, 0, b"")
             self.free.append(slot)
+
+    # -- calls ----------------------------------------------------------------------------------------------
+
+    def begin_call(self, name: int, attr: int, task: int, depth: int, flags: int) -> tuple[int, int]:
+        """Note a call in the open table: its slot, or UNLISTED, and its begin."""
+        if not self.free and not self._more_open_slots():
+            return UNLISTED, _now()
+        slot = self.free.pop()
+        place = self._open_words + (slot << 3)
+        _pack_open_middle(
+            self.raw, (place << 3) + 8, 0, name, attr, self.tid, task, depth, layout.KIND_CALL, flags
+        )
+        self.words[place] = begin = _now()
+        return slot, begin
+
+    def end_call(self, slot: int, begin: int, name_task: int, tail: int) -> None:
+        """Record a call. `tail` is the last word of its record, all but the kind."""
+        now = _now()
+        if self.head < self.limit or self._room(1):
+            self._put_plain(begin, now, name_task, tail | _CALL_BITS)
+            self.words[LAST_TICK] = now
+        self.forget_call(slot)
+
+    def forget_call(self, slot: int) -> None:
+        """Free the slot of a call."""
+        if slot >= 0:
+            self.words[self._open_words + (slot << 3)] = 0
+            self.free.append(slot)
+
+    def skipped_calls(self, begin: int, name: int, attr: int, count: int) -> None:
+        """Record that calls of a function were only counted."""
+        if self.head < self.limit or self._room(1):
+            self._put_plain(begin, _now(), name | count << 32, attr | _SKIPPED_BITS)
 
     # -- records --------------------------------------------------------------------------------------------
 

@@ -132,6 +132,10 @@ enum {                              /* topstx_record.kind */
     TOPSTX_KIND_THREAD_END = 5,
     TOPSTX_KIND_OVERHEAD = 6,       /* time the recorder itself cost, e.g. waiting for room; name says what */
     TOPSTX_KIND_MORE = 7,           /* bytes that belong to the record before: see topstx_more */
+    TOPSTX_KIND_CALL = 8,           /* a call of a function of the language, or a part of it from a resumption to a yield: `name` is the
+                                       function's, `attr` a CODE entry, `flags` TOPSTX_CALL_* and ERROR (an exception left it); `task` is 0,
+                                       or tells generators and coroutines apart: the same in all parts of one */
+    TOPSTX_KIND_CALLS_SKIPPED = 9,  /* `task` calls of a function (`name`, `attr` as above) that were not recorded, from begin to end */
     TOPSTX_KIND_TABLE_FIRST = 16,   /* 16..47: rows of other tables (runtime API, kernels, ...), body in MORE slots; see rows.py. Their begin and
                                        end are session ns (see cuts); `task` is a correlation id, `attr` the name of the innermost open range */
     TOPSTX_KIND_TICKS_FIRST = 48    /* 48..63: the same, but begin and end are ticks, like those of ranges */
@@ -145,6 +149,11 @@ enum {                              /* topstx_record.flags */
     TOPSTX_FLAG_CAPTURE = 32,       /* writer-private: this range switched recording on */
     TOPSTX_FLAG_PUSHED = 64,        /* writer-private, in topstx_open only: opened by push, so a pop may close it */
     TOPSTX_FLAG_HIDDEN = 128        /* the same: a push that is not recorded; its slot has no begin_tick */
+};
+enum {                              /* topstx_record.flags of TOPSTX_KIND_CALL */
+    TOPSTX_CALL_RESUMED = 8,        /* no new call: a generator or coroutine went on */
+    TOPSTX_CALL_YIELDED = 16,       /* it may go on later */
+    TOPSTX_CALL_C = 32              /* a function in C */
 };
 typedef struct topstx_record {      /* one slot, 32 bytes */
     uint64_t begin_tick;
@@ -260,7 +269,8 @@ enum {                              /* kinds of entries; each takes the next id 
     TOPSTX_ENTRY_ATTR = 4,          /* u32 domain entry, u32 category entry, u32 colour 0xAARRGGBB (0: none) */
     TOPSTX_ENTRY_THREAD = 5,        /* u32 tid, text: name of a thread */
     TOPSTX_ENTRY_COUNTER = 6,       /* u32 domain entry, u32 length of the name, name, unit */
-    TOPSTX_ENTRY_PROCESS = 7        /* key NUL value: argv (JSON list), executable, cwd, python, backend_reason, ... */
+    TOPSTX_ENTRY_PROCESS = 7,       /* key NUL value: argv (JSON list), executable, cwd, python, backend_reason, ... */
+    TOPSTX_ENTRY_CODE = 8           /* u32 line, u32 length of the file's name, file, module: where a function is defined */
 };
 typedef struct topstx_entry {
     uint32_t bytes;                 /* of the whole entry, header included, a multiple of 8 */
