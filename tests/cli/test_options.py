@@ -7,9 +7,10 @@ import signal
 
 import pytest
 from topsprof.capture.kinds import DEFAULT_TRACES, TRACE_KINDS, kernel_regex, metric_bits, rows_off
-from topsprof.capture.options import CaptureRange, capture_range, trace_names
+from topsprof.capture.options import CaptureRange, call_options, capture_range, trace_names
 from topsprof.commands import run
 from topstx.recorder import layout, rows
+from topstx.recorder.calls import CallOptions
 
 from tops_kit.errors import UserError
 
@@ -92,7 +93,31 @@ def test_what_is_left_out() -> None:
     assert not off >> rows.KIND_KERNEL & 1 and not off >> layout.KIND_RANGE & 1
     assert off >> rows.KIND_API & 1 and off >> rows.KIND_MEMCPY & 1
     assert not off >> rows.KIND_DEVICE & 1 and not off >> rows.KIND_RUNTIME_OVERHEAD & 1
-    assert rows_off(DEFAULT_TRACES) == 1 << rows.KIND_DRIVER_API
+    calls = 1 << layout.KIND_CALL | 1 << layout.KIND_CALLS_SKIPPED
+    assert rows_off(DEFAULT_TRACES) == 1 << rows.KIND_DRIVER_API | calls
+
+
+def test_calls_of_python_functions() -> None:
+    assert trace_names("python:A.b*,TX,python:c.py") == ("python", "topstx")
+    assert call_options("topstx,kernel") is None
+    found = call_options("python:A.b*, topstx,python:c.py", c_calls=True, limit=7)
+    assert found is not None and found.patterns == ("A.b*", "c.py")
+    again = CallOptions.of_text(found.text)
+    assert (again.patterns, again.c_calls, again.limit) == (found.patterns, True, 7)
+    whole = call_options("python")
+    assert whole is not None and whole.patterns == () and not whole.c_calls
+
+
+@pytest.mark.parametrize("text", ["python:", "python,python:a", "kernel:a", "runtime,topstx:x"])
+def test_patterns_that_are_none(text: str) -> None:
+    with pytest.raises(UserError, match="-t "):
+        trace_names(text)
+        call_options(text)
+
+
+def test_calls_in_c_need_calls() -> None:
+    with pytest.raises(UserError, match="--python-c-calls needs -t python"):
+        call_options("topstx", c_calls=True)
 
 
 def test_metrics_and_kernel_filters() -> None:

@@ -255,7 +255,7 @@ static __attribute__((noinline)) void look_at_rate(call_site *s) {
     uint64_t now = topstxi_monotonic();
     if (!s->window_ns || now - s->window_ns >= CALL_WINDOW_NS) {
         s->window_ns = now;
-        s->calls = 0;
+        s->calls = 1;
     } else if (s->calls > tracing.limit) {
         s->throttled = 1;
     }

@@ -14,7 +14,6 @@ from struct import Struct
 from struct import error as StructError  # noqa: N812
 
 from topstx.recorder import layout, twin_values
-from topstx.recorder.twin_calls import tell_calls, trace_calls, untrace_calls
 from topstx.recorder.twin_process import EXCLUDED, categories_of
 from topstx.recorder.twin_ranges import (
     ALONE,
@@ -388,6 +387,32 @@ def process_serial() -> int:
     """This process's number in the session; 0: none."""
     process = current.process
     return 0 if process is None else process.serial
+
+
+# -- calls of functions; what does it is loaded only by programs that are traced -----------------------------
+
+
+def trace_calls(
+    decide: Callable[[Any, Any], Any], disable: object, limit: int, c_calls: bool, /
+) -> dict[str, Callable[..., object]] | int:
+    """Begin to record calls of functions; see `interface.Backend`."""
+    from topstx.recorder import twin_calls
+
+    return twin_calls.trace_calls(decide, disable, limit, c_calls)
+
+
+def untrace_calls() -> int:
+    """Record no more of them."""
+    from topstx.recorder import twin_calls
+
+    return twin_calls.untrace_calls()
+
+
+def tell_calls() -> None:
+    """Record how many were only counted so far."""
+    from topstx.recorder import twin_calls
+
+    twin_calls.tell_calls()
 
 
 # -- domains ------------------------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """Calls of Python functions, for the Python twin: see `calls` and crec_calls.h, whose equal this is.
 
 It is by far slower, a microsecond or two each. Code that was traced is kept alive. On 3.11 threads that ran
-before are not traced, and a program that sets a profile function of its own ends it in that thread.
+before are not traced, and a program that sets a profile function of its own, or exhausts its stack, ends it
+in that thread.
 """
 
 from __future__ import annotations
