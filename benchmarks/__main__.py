@@ -22,6 +22,7 @@ NAMES = {
     "device": "benchmarks.device",
     "runtime": "benchmarks.runtime",
     "state": "benchmarks.state",
+    "calls": "benchmarks.python_calls",
 }
 
 

@@ -35,6 +35,7 @@ def test_the_list_names_every_benchmark(repo_root):
         "device",
         "runtime",
         "state",
+        "calls",
     ]
 
 

@@ -121,3 +121,36 @@ def test_what_has_no_length_is_nested_too():
     nesting = nest(np.ones(3, np.int64), np.array([0, 5, 10]), np.array([10, 0, 3]))
     assert nesting.depth.tolist() == [0, 1, 0]
     assert nesting.parent.tolist() == [-1, 0, -1]
+
+
+def test_parts_of_a_generator_are_one_call(make_session, report_json):
+    session = make_session(
+        {
+            "python": {
+                "start_ns": [0, 5, 20, 30, 60, 80],
+                "duration_ns": [100, 5, 10, 10, 7, 1],
+                "name": ["main", "gen", "gen", "gen", "gen", "len"],
+                "module": ["__main__", "app", "app", "app", "app", "builtins"],
+                "call": ["call", "call", "resume", "call", "resume", "c"],
+                "generator_id": [None, 7, 7, 7, 7, None],  # the number came again
+                "process_id": 1,
+                "thread_id": 1,
+            },
+            "overhead": {
+                "start_ns": [90, 95],
+                "duration_ns": [0, 0],
+                "name": "Python calls, counted only",
+                "function": ["gen", "gen"],
+                "module": ["app", "app"],
+                "calls": [40, 2],
+                "process_id": 1,
+                "thread_id": 1,
+            },
+        }
+    )
+    rows = {row["Name"]: row for row in report_json(session, "py_call_sum")}
+    assert set(rows) == {"main", "app.gen", "len"}
+    gen = rows["app.gen"]
+    assert (gen["Num Calls"], gen["Total Time (ns)"], gen["Min (ns)"], gen["Max (ns)"]) == (2, 32, 15, 17)
+    assert (gen["Med (ns)"], gen["Counted Only"]) == (16.0, 42)
+    assert rows["main"]["Self Time (ns)"] == 100 - 32 - 1

@@ -344,6 +344,8 @@ def test_generated_code_goes_with_its_module() -> None:
     library = str(Path(os.__file__).parent / "enum.py")
     assert not Choice(())("enum", "<string>", library)
     assert Choice(())("app", "<string>", "/home/me/app.py")
+    assert not Choice(())("namedtuple_Point", "<string>", "")
+    assert Choice(())("__main__", "<stdin>", "")
 
 
 def test_options_survive_the_environment() -> None:

@@ -89,8 +89,8 @@ class Choice:
                 or (self._files is not None and self._files.match(file))
             )
         if file.startswith("<"):  # generated code goes with the module that it is in
-            if file.startswith("<frozen ") or module in {"importlib._bootstrap", "zipimport"}:
-                return False
+            if file.startswith("<frozen ") or (not module_file and module != "__main__"):
+                return False  # of a library, such as a named tuple's
             file = module_file
         return not file.startswith(self._foreign) and not any(part in file for part in _INSTALLED)
 
