@@ -34,7 +34,7 @@ def _rows(data: Data) -> Iterator[Row]:
 
     labels = f"SELECT DISTINCT {_LABEL} AS label FROM {{python}} ORDER BY label"
     names = [row[0] for row in data.query(labels)]
-    skipped = dict(data.query(_SKIPPED)) if data.tables.get("overhead") else {}
+    skipped = {row[0]: row[1] for row in data.query(_SKIPPED)} if data.tables.get("overhead") else {}
     if not names:
         return
     calls = data.arrays(_CALLS)
