@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from tops_kit.runtime.hooks import of_signal
 from topspti.layouts import Layout
 
 Request = Callable[[], Any]
@@ -136,7 +137,9 @@ class Buffers:
         outer, self._own.deep = self._own.deep, True
         try:
             return function(*args) if self._around is None else self._around(function, *args)
-        except Exception as error:
+        except BaseException as error:
+            if of_signal(error):
+                raise
             self.broken = True
             name = getattr(function, "__name__", "a callback")
             self._tell(f"{name} raised {type(error).__name__}: {error}: records are dropped from here on")

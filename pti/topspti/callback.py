@@ -47,7 +47,7 @@ class CallbackData:
 
     @property
     def function_params(self) -> Mapping[str, Any]:
-        """Parameters by name, as the program gave them; the mapping can't be changed."""
+        """The vendor's parameters by name (docs/topspti.md has them all); the mapping can't be changed."""
         return MappingProxyType(dict(self._call.params))
 
     @property

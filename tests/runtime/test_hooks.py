@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -305,3 +306,49 @@ def test_the_driver_is_asked_only_where_somebody_wants_it(hooks: Hooks) -> None:
     assert not driver.idle
     driver.call(len, "outside of any call")
     assert charged == []  # only the vendor's calls have a cost
+
+
+class Steering(BaseException):
+    """Something that `except Exception` lets pass."""
+
+
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, GeneratorExit, Steering])
+def test_what_a_callback_raises_never_ends_the_program(
+    hooks: Hooks, capfd: pytest.CaptureFixture[str], kind: type[BaseException]
+) -> None:
+    malloc = malloc_of(hooks)
+
+    def bad(*_: object) -> None:
+        raise kind("of the tool")
+
+    hooks.subscribe(bad).enable_all()
+    hooks.subscribe(None, bad).enable_all()
+    hooks.add_sink(bad)
+    assert [malloc(k) for k in range(3)] == [0, 2, 4]
+    assert capfd.readouterr().err.count(kind.__name__) == 3
+    assert hooks.kinds == 0
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_ctrl_c_in_a_callback_is_the_programs(hooks: Hooks, own: bool) -> None:
+    malloc = malloc_of(hooks)
+
+    def handler(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    def interrupted(*_: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+        for _ in range(1000):
+            pass
+
+    before = signal.signal(signal.SIGINT, handler if own else signal.default_int_handler)
+    try:
+        subscription = hooks.subscribe(interrupted)
+        subscription.enable_all()
+        with pytest.raises(KeyboardInterrupt):
+            malloc(1)
+        assert not subscription.closed
+        subscription.close()
+        assert malloc(1) == 2
+    finally:
+        signal.signal(signal.SIGINT, before)

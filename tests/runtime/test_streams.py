@@ -220,7 +220,9 @@ def test_a_stream_with_clusters_of_its_own() -> None:
     stream, other = tops.Stream(), tops.Stream()
     x, y = tops.zeros(64), tops.zeros(64)
     stream.set_launch_limit(1, 6)
-    with pytest.raises(tops.LaunchError, match="a block of 12 threads: a cluster of s60 has 6 SIPs"):
+    with pytest.raises(
+        tops.LaunchError, match=r"a cluster of s60 has 6 SIPs, as launch limits leave them .*2 x 12"
+    ):
         spin.options(stream=stream)[1, 12](x, 1)
     with told(acts.KERNEL) as kernels:
         spin.options(stream=stream)[4, 6](x, 50_000)
@@ -358,3 +360,31 @@ def test_a_host_that_is_far_ahead_waits_whatever_it_queues(model_clock: None) ->
     assert deepest == 1024
     tops.synchronize()
     assert stream.queue.depth == other.queue.depth == 0
+
+
+def test_a_host_function_may_wait_for_a_thread_that_calls_the_runtime() -> None:
+    stream, x, y = tops.Stream(), tops.zeros(64), tops.zeros(64)
+    go, done = threading.Event(), threading.Event()
+
+    def other() -> None:
+        go.wait(60)
+        with tops.Stream(non_blocking=True) as own:
+            spin[1](y, 10)
+            own.synchronize()
+        done.set()
+
+    def wait() -> None:
+        go.set()
+        assert done.wait(60)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    spin.options(stream=stream)[1](x, 1_000)
+    tops.launch_host_func(wait, stream=stream)
+    spin.options(stream=stream)[1](x, 1_000)
+    made = tops.Graph()
+    made.add_host(go.is_set)
+    made.instantiate().launch(stream)
+    stream.synchronize()
+    thread.join(60)
+    assert done.is_set()

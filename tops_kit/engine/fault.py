@@ -305,7 +305,10 @@ def _what(kind: FaultKind, name: str, detail: dict[str, object]) -> str:
                 f"{detail['at_grid_barrier']} at a grid barrier, {detail['ended']} have ended"
             )
         case "memory":
-            return f'{kind.text} (events of a timed launch may take 2 GB): less work, or mode="fast"'
+            return (
+                f"{kind.text} (events of a timed launch may take 2 GB, which an endless loop that moves data "
+                'fills before its time is up): less work, or mode="fast"'
+            )
         case _:
             return kind.text
 

@@ -199,6 +199,11 @@ class Clock:
         """A context in which session time stands still; may be nested."""
         return self._cut
 
+    @property
+    def in_cut(self) -> bool:
+        """Whether the calling thread is in a cut."""
+        return self._cut.own
+
     def charge_api(self, kind: str = "api") -> None:
         """What a call costs in model mode: "api", or "launch" of a kernel. Else it costs what it takes."""
         if self.model:

@@ -4,7 +4,7 @@
    unusual, it runs the kernel and queues it here. Everything else goes to Launcher._slow, which does the same in Python. */
 #include "quick/nodes.h"
 
-enum { INTERFACE = 4 }; /* as in quick_launches.py */
+enum { INTERFACE = 5 }; /* as in quick_launches.py */
 
 PyDoc_STRVAR(setup_doc, "setup(classes, given): the classes by name whose slots are used, and objects of the runtime by name.\n\n"
                         "ImportError: they are not as this was built for.");

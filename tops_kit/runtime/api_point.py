@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tops_kit.runtime import activity as acts
 from tops_kit.runtime.activity import ApiActivity
+from tops_kit.runtime.api_parameters import typed
 from tops_kit.runtime.api_table import RUNTIME_API, api_id
 
 if TYPE_CHECKING:
@@ -28,8 +29,8 @@ def status_of(error: BaseException) -> int:
 class ApiCall:
     """A call as callbacks see it; before its end `end_ns`, `return_value` and `result` are None.
 
-    `params` by name, as the program gave them; `return_value` is the vendor's status, `result` what Python
-    gets. `symbol_name`: the kernel of a launch. `device_id`, `context_id`: of the calling thread.
+    `params` by the vendor's names (api_parameters.py); `return_value` is the vendor's status, `result` what
+    Python gets. `symbol_name`: the kernel of a launch. `device_id`, `context_id`: of the calling thread.
     """
 
     __slots__ = (
@@ -91,8 +92,8 @@ class ApiPoint:
     """A vendor API as the runtime calls through it. `idle`: nobody listens, and no cost is charged."""
 
     __slots__ = (
-        "callbacks", "cbid", "cost", "defaults", "domain", "hooks", "idle", "kind", "name", "names",
-        "stream_at", "symbol",
+        "callbacks", "cbid", "cost", "defaults", "domain", "hooks", "idle", "keywords", "kind", "name",
+        "names", "rest", "stream_at", "symbol",
     )  # fmt: skip
 
     def __init__(
@@ -105,8 +106,12 @@ class ApiPoint:
         cost: str,
         domain: int,
         symbol: Callable[..., str] | None,
+        rest: str | None = None,
+        keywords: str | None = None,
     ) -> None:
         self.hooks = hooks
+        self.rest = rest  # the name of its *args
+        self.keywords = keywords  # and of its **keywords
         self.name = name
         self.names = names
         self.defaults = defaults
@@ -127,14 +132,21 @@ class ApiPoint:
         return self.run(function, args, keywords)
 
     def named(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> dict[str, Any]:
-        """Arguments by parameter name; more than were named become arg<n>."""
+        """Arguments by the vendor's parameter names; more than were named become arg<n>."""
         out = dict(self.defaults)
-        out.update(zip(self.names, args, strict=False))
-        for k in range(len(self.names), len(args)):
+        names, rest = self.names, self.rest
+        if rest is not None:  # f(x, *args)
+            at = names.index(rest)
+            out[rest] = tuple(args[at:])
+            args = args[:at]
+        out.update(zip(names, args, strict=False))
+        for k in range(len(names), len(args)):
             out[f"arg{k}"] = args[k]
+        if self.keywords is not None:
+            out[self.keywords] = {key: value for key, value in keywords.items() if key not in names}
+            keywords = {key: value for key, value in keywords.items() if key in names}
         out.update(keywords)
-        out.pop("self", None)
-        return out
+        return typed(self.name, out) if self.domain == RUNTIME_API else out
 
     def run(self, function: Callable[..., R], args: tuple[Any, ...], keywords: dict[str, Any]) -> R:
         """`call`, when somebody may listen."""

@@ -287,16 +287,7 @@ class Array:
 
     def fill(self, value: Any, stream: Stream | None = None) -> None:
         """Make all elements one number."""
-        number = host_array(value, self.dtype)
-        bits = int.from_bytes(number.tobytes(), "little")
-        stream = stream_of(stream)
-        self.block.check()
-        side = Side(acts.MEMORY_DEVICE, self.block.context, self.address, self.nbytes, self)
-        on = stream_for(side, side, None) if stream.context is not self.block.context else stream
-        work = None
-        if not self.is_contiguous:
-            work = _assigner(self, np.frombuffer(number.tobytes(), self.dtype.numpy)[0])
-        put_fill(side, bits, self.dtype.size_bytes, self.nbytes, stream=on, work=work)
+        _fill(self, value, self.nbytes, stream)
 
     def assign(self, value: Any, stream: Stream | None = None) -> None:
         """Copy into it, as numpy broadcasts; it waits for pageable host memory. Raises TopsError."""
@@ -327,6 +318,20 @@ class Array:
         source = self if self.is_contiguous else self.copy()
         _copy_within(out, source, stream)
         return out
+
+
+@api("topsMemsetAsync")
+def _fill(target: Array, value: Any, size_bytes: int, stream: Stream | None) -> None:
+    number = host_array(value, target.dtype)
+    bits = int.from_bytes(number.tobytes(), "little")
+    stream = stream_of(stream)
+    target.block.check()
+    side = Side(acts.MEMORY_DEVICE, target.block.context, target.address, size_bytes, target)
+    on = stream_for(side, side, None) if stream.context is not target.block.context else stream
+    work = None
+    if not target.is_contiguous:
+        work = _assigner(target, np.frombuffer(number.tobytes(), target.dtype.numpy)[0])
+    put_fill(side, bits, target.dtype.size_bytes, size_bytes, stream=on, work=work)
 
 
 @api("topsMemcpyDtoH")

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import sys
+import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tops_kit.engine.fault import KernelFault
 from tops_kit.gcu import Specification
 from tops_kit.gcu.memory import DeviceMemoryError, HostMemoryError, OutOfDeviceMemory
 from tops_kit.gcu.simulation import DeviceSimulation, Operation, StreamQueue
-from tops_kit.gcu.state import Device
+from tops_kit.gcu.state import Device, DeviceLostError, StateError
 from tops_kit.runtime import activity as acts
 from tops_kit.runtime.blocks import Block, DevicePointer, Piece
 from tops_kit.runtime.codes import Code
@@ -37,8 +40,9 @@ class Context:
     __slots__ = (
         "__weakref__", "_default_pool", "allocations", "blocking", "blocks", "captures", "clock",
         "context_id", "dead", "default_stream", "device", "device_id", "error", "event_ids", "failing",
-        "garbage", "grid_ids", "host_errors", "imported", "in_use_bytes", "leaving", "owned", "peers",
-        "pools", "queues", "raised", "runtime", "simulation", "spec", "stream_ids", "timeline", "trouble",
+        "garbage", "grid_ids", "heard", "host_errors", "imported", "in_use_bytes", "leaving", "news",
+        "news_at", "owned", "part", "peers", "pools", "queues", "raised", "runtime", "simulation", "spec",
+        "stream_ids", "streams", "timeline", "trouble",
     )  # fmt: skip
 
     def __init__(
@@ -80,14 +84,77 @@ class Context:
         self.leaving: list[int] = []  # streams that are gone, with work that may not be
         self.pools: list[MemPool] = []
         self._default_pool: MemPool | None = None
+        self.news = ctypes.c_int64()  # a word that all processes share, once the device is claimed
+        self.news_at = 0  # its address, for _quick.c
+        self.heard = 0  # what it was when it was looked at last
+        self.part: Specification = spec  # that kernels run on, of streams without clusters of their own
+        self.streams: weakref.WeakSet[Stream] = weakref.WeakSet()
         self.default_stream = Stream._default(self)
 
     # errors
 
     def check(self) -> None:
         """Raises what went wrong by now, or an error where the context is gone."""
+        if self.news.value != self.heard:
+            self.hear()
         if self.trouble or self.dead or self.runtime.local.in_callback:
             self._raise()
+
+    def claim(self) -> None:
+        """This process uses the device from here on. Raises TopsError: it was divided anew meanwhile."""
+        device = self.device
+        if device is None or self.news_at or self.dead:
+            return
+        try:
+            device.claim()
+        except DeviceLostError as error:
+            raise TopsError(Code.topsErrorContextIsDestroyed, str(error)) from None
+        except StateError as error:
+            raise TopsError(Code.topsErrorNotInitialized, str(error)) from None
+        self.news = device.news()
+        self.news_at = ctypes.addressof(self.news)
+        self.hear()
+
+    def hear(self) -> None:
+        """Something about the device has changed that processes have to know: a reset, who reserved SIPs."""
+        device = self.device
+        if device is None or self.dead:
+            return
+        self.heard = self.news.value
+        if device.lost:
+            if self.error is None:
+                text = (
+                    f"{device.title} was reset while this process used it (efsmi --reset --force): what it "
+                    "had there is gone; tops.device_reset() begins anew"
+                )
+                self.error = self.failing = TopsError(Code.topsErrorContextIsDestroyed, text)
+                self.trouble = True
+            return
+        clusters, sips = device.sips.left()
+        part = self.part
+        if (clusters, sips) == (self.spec.clusters, self.spec.sips_per_cluster):
+            part = self.spec
+        elif not clusters:
+            part = replace(self.spec)  # none that kernels were made ready for: each one is refused
+        elif part is self.spec or (part.clusters, part.sips_per_cluster) != (clusters, sips):
+            part = replace(self.spec, clusters=clusters, sips_per_cluster=sips)
+        with self.timeline.lock:
+            own = sum(engine.capacity for engine in self.simulation.own)
+            self.simulation.leave_clusters(max(self.spec.clusters - clusters - own, 0))
+            self.part = part
+            for stream in (self.default_stream, *self.streams):
+                if not stream.limited:
+                    stream.part = part
+                    stream.queue.width = part.sips_per_cluster
+
+    def room(self, stream: Stream, name: str) -> None:
+        """Raises TopsError where others have all clusters that a stream's kernel could run on."""
+        if self.device is not None and not stream.limited and not self.device.sips.left()[0]:
+            fail(
+                Code.topsErrorLaunchOutOfResources,
+                f"kernel {name}: no cluster of {self.device.title} is left: {self.device.sips.holders()} "
+                "SIPs reserved (set_launch_limit)",
+            )
 
     def _raise(self) -> None:
         if self.runtime.local.in_callback:
@@ -105,11 +172,11 @@ class Context:
             raise error
 
     def fault(
-        self, fault: KernelFault, launched_at: Sequence[str]
+        self, fault: KernelFault, launched_at: Sequence[str], made_at: Sequence[str] = ()
     ) -> tuple[TopsError, Callable[[Operation], None]]:
         """A kernel of a launch that nobody waits for went wrong: the error, and what to do when the device
         comes to it."""
-        error = of_fault(fault, launched_at)
+        error = of_fault(fault, launched_at, made_at)
         return error, self.fail(error)
 
     def fail(self, error: TopsError) -> Callable[[Operation], None]:
@@ -191,7 +258,19 @@ class Context:
                 after=waits, tag=None if self.failing else tag, on_start=on_start, peer=peer,
             )  # fmt: skip
             QUEUE_SUBMIT.call(self.timeline.submit, op)
+        if self.runtime.host_calls:
+            self.runtime.run_host_functions()
         return op
+
+    def freeze(self) -> None:
+        """A simulation begins, in a cut: others are told that session time stands still until `thaw`."""
+        if self.device is not None:
+            self.device.usage.freeze(self.clock.now_ns())
+
+    def thaw(self) -> None:
+        """It has ended."""
+        if self.device is not None:
+            self.device.usage.thaw()
 
     def wait(self, operation: Operation | None) -> None:
         """Wait until an operation has ended (None: there is none); raises what went wrong on the device."""
@@ -255,6 +334,8 @@ class Context:
         device = self.device
         if device is None:
             fail(Code.topsErrorInvalidDevice, f"{self.spec.name} is no device here: it has no memory")
+        if not self.news_at:
+            self.claim()
         try:
             try:
                 block = MEMORY_MAP.call(device.memory.allocate, size_bytes, note=note)
@@ -264,6 +345,9 @@ class Context:
                 block = MEMORY_MAP.call(device.memory.allocate, size_bytes, note=note)
         except (OutOfDeviceMemory, HostMemoryError) as error:
             raise TopsError(Code.topsErrorOutOfMemory, str(error)) from None
+        except DeviceLostError as error:
+            self.check()  # says what to do
+            raise TopsError(Code.topsErrorContextIsDestroyed, str(error)) from None
         return block.address
 
     def give(self, address: int, note: str = "") -> None:
@@ -350,7 +434,7 @@ class Context:
         """The process ends: all that is queued is done and told, and memory that nobody has to free."""
         if self.dead:
             return
-        end_ns = self.simulation.finish_all()
+        end_ns = self.runtime.finish_all(self)
         if end_ns is not None and self.clock.jumps():  # nobody sleeps for what he did not wait for
             self.timeline.advance(self.clock.wait_until(end_ns))
         self.drain()

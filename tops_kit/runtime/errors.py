@@ -15,11 +15,12 @@ class TopsError(UserError):
 
     `code` is the vendor's number, `name` its name ("topsErrorIllegalAddress"), `text` what happened.
     `launched_at`: for what a kernel did, the lines of the program that launched it, innermost first; `fault`
-    the KernelFault itself.
+    the KernelFault itself; `made_at`: of a graph's kernel, the lines that made or captured its node.
     """
 
     fault: KernelFault | None = None
     launched_at: tuple[str, ...] = ()
+    made_at: tuple[str, ...] = ()
 
     def __init__(self, code: int, text: str) -> None:
         self.code = Code(code)
@@ -33,11 +34,11 @@ class TopsError(UserError):
 
     def again(self) -> TopsError:
         """The same error, to be raised at another call."""
-        return _again(type(self), int(self.code), self.text, self.launched_at, self.fault)
+        return _again(type(self), int(self.code), self.text, self.launched_at, self.made_at, self.fault)
 
     def __reduce__(self) -> Any:
         # to another process without the fault, which holds the program
-        return _again, (type(self), int(self.code), self.text, self.launched_at, None)
+        return _again, (type(self), int(self.code), self.text, self.launched_at, self.made_at, None)
 
 
 class LaunchError(TopsError):
@@ -51,11 +52,17 @@ class LaunchError(TopsError):
         return self.text
 
 
-def _again(
-    kind: type[TopsError], code: int, text: str, launched_at: tuple[str, ...], fault: KernelFault | None
+def _again(  # noqa: PLR0917 - what it is pickled as
+    kind: type[TopsError],
+    code: int,
+    text: str,
+    launched_at: tuple[str, ...],
+    made_at: tuple[str, ...],
+    fault: KernelFault | None,
 ) -> TopsError:
     error = kind(text, code) if issubclass(kind, LaunchError) else kind(code, text)
     error.launched_at = launched_at
+    error.made_at = made_at
     error.fault = fault
     return error
 
@@ -68,6 +75,7 @@ def fail(code: Code, text: str) -> NoReturn:
 _OF_FAULTS = {
     "assert": Code.topsErrorAssert,
     "timeout": Code.topsErrorLaunchTimeOut,
+    "memory": Code.topsErrorLaunchTimeOut,  # more was done than can be kept: it goes on for too long
     **dict.fromkeys(("slot", "view", "bounds", "index", "gather", "space"), Code.topsErrorIllegalAddress),
 }
 
@@ -77,10 +85,13 @@ def fault_code(fault: KernelFault) -> Code:
     return _OF_FAULTS.get(fault.kind.name, Code.topsErrorLaunchFailure)
 
 
-def of_fault(fault: KernelFault, launched_at: Sequence[str]) -> TopsError:
+def of_fault(fault: KernelFault, launched_at: Sequence[str], made_at: Sequence[str] = ()) -> TopsError:
     """The error of a kernel that ran by itself, as a later call reports it."""
     place = f", launched at {launched_at[0]}" if launched_at else ""
+    if made_at:
+        place += f" in a graph, its node made at {made_at[0]}"
     error = TopsError(fault_code(fault), f"kernel {fault.kernel}{place}: {fault.message}")
     error.fault = fault
     error.launched_at = tuple(launched_at)
+    error.made_at = tuple(made_at)
     return error

@@ -63,7 +63,12 @@ class Event:
         if self.destroyed:
             fail(Code.topsErrorInvalidHandle, f"event {self.id} was destroyed")
         context = self.context
-        if context.trouble or context.dead or RUNTIME.local.in_callback:
+        if (
+            context.trouble
+            or context.dead
+            or context.news.value != context.heard
+            or RUNTIME.local.in_callback
+        ):
             context.check()
 
     @api("topsEventRecord")

@@ -58,7 +58,7 @@ def set_memory(target: Any, value: Any, size_bytes: Any, bits: int, stream: Stre
     if not -(1 << (bits - 1)) <= value < 1 << bits:
         fail(Code.topsErrorInvalidValue, f"{value} does not fit the {bits} bits of the fill")
     size = None if size_bytes is None else size_of(size_bytes, "a fill")
-    side = side_of(target, size, write=True)
+    side = side_of(target, size, write=True, what="fill")
     if side.context is None:
         fail(Code.topsErrorInvalidDevicePointer, "memset fills device memory, not the host's")
     size = side.size_bytes if size is None else size

@@ -15,10 +15,12 @@ told once on stderr, and they are not called again.
 
 from __future__ import annotations
 
+import dis
 import functools
 import inspect
 import itertools
 import os
+import signal
 import sys
 import threading
 import time
@@ -176,15 +178,18 @@ class Hooks:
         cost: str = "api",
         domain: int = RUNTIME_API,
         symbol: Callable[..., str] | None = None,
+        rest: str | None = None,
+        keywords: str | None = None,
     ) -> ApiPoint:
-        """A point for a vendor API. `names` of its parameters; `symbol(*args)`, of those given by
-        position, names a launch's kernel.
+        """A point for a vendor API. `names` of its parameters (`rest`, `keywords`: which are `*` and `**`);
+        `symbol(*args)`, of those given by position, names a launch's kernel.
 
         Raises KeyError: the API table has no such name.
         """
         out = ApiPoint(
-            self, name, names=names, defaults=defaults or {}, cost=cost, domain=domain, symbol=symbol
-        )
+            self, name, names=names, defaults=defaults or {}, cost=cost, domain=domain, symbol=symbol,
+            rest=rest, keywords=keywords,
+        )  # fmt: skip
         with self.lock:
             self._points.append(out)
             self._changed()
@@ -199,7 +204,9 @@ class Hooks:
         for sink in self._takers.get(kind, ()):
             try:
                 sink.take(kind, activity)
-            except Exception as error:
+            except BaseException as error:
+                if of_signal(error):
+                    raise
                 self._drop_sink(sink)
                 _tell("a sink of activities", error)
 
@@ -300,7 +307,9 @@ class Hooks:
         begin_ns = self.now_ns()
         try:
             return self._unlocked(function, *args)
-        except Exception as error:
+        except BaseException as error:
+            if of_signal(error):
+                raise
             subscription.close()
             _tell(f"a callback of {args[0].name}", error)
         finally:
@@ -368,6 +377,10 @@ def _forked(of: weakref.ref[Hooks]) -> None:
         hooks._forked()
 
 
+def _first(parameters: Mapping[str, inspect.Parameter], kind: Any) -> str | None:
+    return next((name for name, parameter in parameters.items() if parameter.kind is kind), None)
+
+
 def _first_device() -> tuple[int, int]:
     return 0, 1
 
@@ -384,7 +397,27 @@ def _any_of(gates: list[Callable[[], bool] | None]) -> Callable[[], bool] | None
     return lambda: any(gate is not None and gate() for gate in gates)
 
 
-def _tell(who: str, error: Exception) -> None:
+def of_signal(error: BaseException) -> bool:
+    """Whether it is a Ctrl-C that came while a tool's code ran, and nothing that this code raised."""
+    if not isinstance(error, KeyboardInterrupt) or threading.current_thread() is not threading.main_thread():
+        return False
+    place = error.__traceback__
+    handler = getattr(signal.getsignal(signal.SIGINT), "__code__", None)
+    while place is not None and place.tb_next is not None:
+        if place.tb_frame.f_code is handler:
+            return True
+        place = place.tb_next
+    if place is None or place.tb_frame.f_code is handler:
+        return True
+    code = place.tb_frame.f_code.co_code
+    return not 0 <= place.tb_lasti < len(code) or code[place.tb_lasti] not in _RAISES
+
+
+# what a `raise` statement becomes: where such an instruction was not the last one, a signal came
+_RAISES = frozenset(dis.opmap[name] for name in ("RAISE_VARARGS", "RERAISE") if name in dis.opmap)
+
+
+def _tell(who: str, error: BaseException) -> None:
     place = error.__traceback__
     while place is not None and place.tb_next is not None:
         place = place.tb_next
@@ -412,8 +445,10 @@ def api(
             p.name: p.default for p in parameters.values() if p.default is not inspect.Parameter.empty
         }
         point = hooks.point(
-            name, tuple(parameters), defaults=defaults, cost=cost, domain=domain, symbol=symbol
-        )
+            name, tuple(parameters), defaults=defaults, cost=cost, domain=domain, symbol=symbol,
+            rest=_first(parameters, inspect.Parameter.VAR_POSITIONAL),
+            keywords=_first(parameters, inspect.Parameter.VAR_KEYWORD),
+        )  # fmt: skip
 
         @functools.wraps(function)
         def wrapper(*args: P.args, **keywords: P.kwargs) -> R:

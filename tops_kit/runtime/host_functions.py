@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -53,6 +52,7 @@ def submit(
 ) -> Operation:
     """Give the device a host function."""
     context = stream.context
+    call = _HostCall(context, function, args)
     with context.timeline.lock:
         waits = (*after, *context.order(stream))
         if context.failing is not None:
@@ -60,9 +60,11 @@ def submit(
         else:
             operation = Operation(
                 "host", stream.queue, "host", None, submit_ns=context.clock.now_ns(), after=waits, tag=tag,
-                on_start=_starter(context, function, args),
+                on_start=call.reached,
             )  # fmt: skip
         QUEUE_SUBMIT.call(context.timeline.submit, operation)
+    if not context.clock.in_cut:
+        RUNTIME.run_host_functions()
     return operation
 
 
@@ -71,27 +73,45 @@ def name_of(function: Callable[..., object]) -> str:
     return getattr(function, "__qualname__", None) or type(function).__qualname__
 
 
-def _starter(
-    context: Context, function: Callable[..., object], args: tuple[Any, ...]
-) -> Callable[[Operation], None]:
-    def start(operation: Operation) -> None:
-        """Call it. It takes the device's time, not the thread's: one of the runtime's own would run it."""
-        if context.failing is not None:
+class _HostCall:
+    """A function of the host that a device comes to: it is called when the timeline's lock is free, and in no
+    cut, so that it may wait for a thread that calls the runtime."""
+
+    __slots__ = ("args", "context", "function", "operation")
+
+    def __init__(self, context: Context, function: Callable[..., object], args: tuple[Any, ...]) -> None:
+        self.context = context
+        self.function = function
+        self.args = args
+        self.operation: Operation | None = None
+
+    def reached(self, operation: Operation) -> None:
+        """The device has come to it, under the timeline's lock: `run` follows, and says how long it took."""
+        if self.context.failing is not None:
             operation.duration_ns = 0
             return
+        self.operation = operation
+        RUNTIME.host_calls.append(self)
+
+    def run(self) -> None:
+        """Call it. The function's time passes for the device, and for the thread that does this."""
+        context, operation = self.context, self.operation
+        assert operation is not None
+        if operation.done:
+            return  # the device was reset meanwhile
         local, clock = RUNTIME.local, context.clock
-        outer, local.in_callback = local.in_callback, True
+        local.in_callback = True
         local.callback_ns = 0
-        begin_ns = time.monotonic_ns()
+        begin_ns = clock.now_ns()
         try:
-            with clock.cut():
-                function(*args)
+            self.function(*self.args)
         except Exception as error:
             context.host_errors.append(error)
             context.trouble = True
         finally:
-            local.in_callback = outer
-            took_ns = 0 if clock.model else time.monotonic_ns() - begin_ns
-            operation.duration_ns = local.callback_ns + took_ns
-
-    return start
+            local.in_callback = False
+            now_ns = clock.now_ns()
+            took_ns = local.callback_ns + (0 if clock.model else now_ns - begin_ns)
+            with context.timeline.lock:
+                if not operation.done:
+                    context.timeline.resolve(operation, took_ns, now_ns)

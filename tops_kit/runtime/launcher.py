@@ -97,11 +97,14 @@ class Launcher(_Caller):
             args = self._ordered(args, keywords)
         part = self.settings.part
         if part is None:
-            if stream is not None:
-                part = stream.part
-            else:
+            if stream is None:
                 contexts, number = RUNTIME.contexts, RUNTIME.local.device
-                part = contexts[number].default_stream.part if contexts else RUNTIME.default_part()
+                stream = contexts[number].default_stream if number < len(contexts) else None
+            part = (
+                RUNTIME.default_part()
+                if stream is None
+                else stream.part_now(self.definition.function.__name__)
+            )
         key: list[Any] = [part]
         on_device = False
         plain = True
@@ -159,11 +162,14 @@ class Launcher(_Caller):
                 raise definition.named(reason) from None
 
         pack(values)  # so that what is wrong with a number is told before anything begins
-        plan = Plan(
-            program, part, self.settings, grid=self.grid, block=self.block, names=names,
-            positions=[at[parameter.name] for parameter in program.parameters], pack=pack,
-            launcher=self, holds=compiled.captures.hold,
-        )  # fmt: skip
+        try:
+            plan = Plan(
+                program, part, self.settings, grid=self.grid, block=self.block, names=names,
+                positions=[at[parameter.name] for parameter in program.parameters], pack=pack,
+                launcher=self, holds=compiled.captures.hold,
+            )  # fmt: skip
+        except LaunchError as reason:
+            raise RUNTIME.beside_limits(reason, part) from None
         if len(self._by_program) >= _MOST_KEPT:
             self._by_program.clear()
         self._by_program[program] = plan

@@ -64,7 +64,12 @@ def launch_on_device(
     if stream is None:
         stream = RUNTIME.current().default_stream
     context = stream.context
-    if stream.destroyed or context.trouble or context.dead or RUNTIME.local.in_callback:
+    if not context.news_at:
+        context.claim()
+    if (
+        stream.destroyed or context.trouble or context.dead or context.news.value != context.heard
+        or RUNTIME.local.in_callback
+    ):  # fmt: skip
         stream.check()
     check_arrays(plan, values, context)
     if plan.part is not stream.part:
@@ -124,12 +129,17 @@ def submit(
             operation = Operation(
                 "kernel", queue, "clusters", None, submit_ns=context.clock.now_ns(), after=after,
                 clusters=plan.clusters, tag=tag,
-                on_start=_later(context, plan, values, launch, call=call, launched_at=callers.stack()),
+                on_start=_later(
+                    context, plan, values, launch, call=call, launched_at=callers.stack(),
+                    made_at=_made_at(plan, values),
+                ),
             )  # fmt: skip
         else:
             operation = _operation(launch, stream, after, tag, _run(context, plan, values, call))
         _give(timeline, operation)
     launch._operation = operation
+    if RUNTIME.host_calls:
+        RUNTIME.run_host_functions()
     return operation
 
 
@@ -140,7 +150,7 @@ def _operation(launch: Launch, stream: Stream, after: Sequence[Operation], tag: 
     launch._outcome = outcome
     if outcome is None:
         assert fault is not None
-        launch._error, reached = context.fault(fault, callers.stack())
+        launch._error, reached = context.fault(fault, callers.stack(), _made_at(plan, launch._values))
         reached = _with_lines(reached, fault, tag)
         return Operation(
             "kernel", stream.queue, "clusters", plan.untimed_ns, submit_ns=context.clock.now_ns(),
@@ -164,6 +174,12 @@ def _with_lines(reached: OnDone, fault: KernelFault, tag: Any) -> OnDone:
         reached(operation)
 
     return tell
+
+
+def _made_at(plan: Plan, values: Sequence[Any]) -> Sequence[str]:
+    """Where the node was made of a kernel that a graph launches now."""
+    graph = RUNTIME.local.graph
+    return () if graph is None else graph.made_at(plan, values)
 
 
 def _give(timeline: Timeline, operation: Operation) -> None:
@@ -200,11 +216,13 @@ def finish(
 def _run(context: Context, plan: Plan, values: Sequence[Any], call: Call | None) -> Ran:
     base = context.clock.base
     base.begin_cut()
+    context.freeze()
     try:
         return _run_saved(plan, values, call), None
     except KernelFault as fault:
         return None, fault
     finally:
+        context.thaw()
         base.end_cut()
 
 
@@ -264,6 +282,7 @@ def _later(
     *,
     call: Call | None,
     launched_at: Sequence[str],
+    made_at: Sequence[str],
 ) -> Any:
     """Run a kernel when the device comes to it."""
 
@@ -284,7 +303,7 @@ def _later(
         if outcome is None:
             assert fault is not None
             operation.duration_ns = plan.untimed_ns
-            launch._error, reached = context.fault(fault, launched_at)
+            launch._error, reached = context.fault(fault, launched_at, made_at)
             operation.on_done = _with_lines(reached, fault, operation.tag)
             return
         launch._outcome = outcome
@@ -343,8 +362,24 @@ def _check_array(plan: Plan, position: int, value: Array, context: Context) -> N
         )
 
 
+def replanned(plan: Plan, values: Sequence[Any], stream: Stream) -> Plan:
+    """The plan for the clusters that a stream has now: of launches that were made before that changed."""
+    if plan.settings.part is not None:
+        return plan
+    return plan.launcher.plan_for(tuple(values), {}, stream)[0]
+
+
 def _check_part(plan: Plan, stream: Stream) -> None:
     if PARTS.hash(plan.part) != PARTS.hash(stream.part):
+        if stream.part is not stream.context.spec and PARTS.hash(plan.part) == PARTS.hash(
+            stream.context.spec
+        ):
+            fail(
+                Code.topsErrorLaunchOutOfResources,
+                f"kernel {plan.name} is for all of {plan.part.name}, stream {stream.id} has "
+                f"{stream.part.clusters} x {stream.part.sips_per_cluster} SIPs of it (set_launch_limit): "
+                "leave out .on(...)",
+            )
         fail(
             Code.topsErrorNoBinaryForGpu,
             f"kernel {plan.name} is compiled for {plan.part.name}, device {stream.device} is "
@@ -367,7 +402,12 @@ def launch_on_host(
         stream = context.default_stream
     elif plan.part is not stream.part:
         _check_part(plan, stream)
-    if stream.destroyed or context.trouble or context.dead or RUNTIME.local.in_callback:
+    if not context.news_at:
+        context.claim()
+    if (
+        stream.destroyed or context.trouble or context.dead or context.news.value != context.heard
+        or RUNTIME.local.in_callback
+    ):  # fmt: skip
         stream.check()
     if stream.capture is not None:
         stream.capture.invalidate()
@@ -391,6 +431,7 @@ def launch_on_host(
     with context.timeline.lock:
         base = context.clock.base
         base.begin_cut()
+        context.freeze()
         try:
             for position in plan.stored:
                 changed(values[position])
@@ -401,6 +442,7 @@ def launch_on_host(
                 failed.tell_lines(zip(fault.output, fault.printed_by, strict=False), begin_ns)
             raise
         finally:
+            context.thaw()
             base.end_cut()
         launch._outcome = outcome
         tag: Any = plan

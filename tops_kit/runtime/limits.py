@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tops_kit.gcu.state import SipsReservedError
+from tops_kit.gcu.state import DeviceLostError, SipsReservedError
 from tops_kit.runtime.codes import Code
 from tops_kit.runtime.errors import fail
 from tops_kit.runtime.stream import Stream
@@ -24,7 +24,9 @@ def set_limit(stream: Stream, clusters: int, sips: int) -> None:
             fail(Code.topsErrorInvalidValue, f"{number!r} {what}: {spec.name} has {most}, 0 stands for all")
     if stream.id == 0:
         fail(Code.topsErrorInvalidHandle, "the default stream can't have a launch limit: make a stream")
-    context.wait(stream.queue.last)
+    # kernels that are queued were made for the clusters there are now
+    for operation in context.lasts():
+        context.wait(operation)
     release(stream)
     if not clusters and not sips:
         return
@@ -32,14 +34,19 @@ def set_limit(stream: Stream, clusters: int, sips: int) -> None:
     device = context.device
     assert device is not None
     try:
+        context.claim()
         stream.sips = device.sips.reserve(clusters, sips)
+        stream.limited = True
         if clusters < spec.clusters:
             context.simulation.take_clusters(stream.queue, clusters)
-    except (SipsReservedError, ValueError) as error:
+            device.sips.own |= device.sips.numbers(stream.sips)
+    except (SipsReservedError, DeviceLostError, ValueError) as error:
         release(stream)
         fail(Code.topsErrorLaunchOutOfResources, f"stream {stream.id}: {error}")
     stream.queue.exclusive = True
     stream.part = replace(spec, clusters=clusters, sips_per_cluster=sips)
+    stream.queue.width = sips
+    context.hear()
 
 
 def release(stream: Stream) -> None:
@@ -50,7 +57,11 @@ def release(stream: Stream) -> None:
             context.wait(stream.queue.last)
         context.simulation.give_back_clusters(stream.queue)
     if stream.sips is not None and context.device is not None:
+        context.device.sips.own -= context.device.sips.numbers(stream.sips)
         context.device.sips.release(stream.sips)
     stream.sips = None
+    stream.limited = False
     stream.queue.exclusive = False
-    stream.part = context.spec
+    stream.part = context.part
+    stream.queue.width = context.part.sips_per_cluster
+    context.hear()

@@ -32,14 +32,17 @@ def size_of(size_bytes: Any, what: str) -> int:
 
 @api("topsMalloc")
 def malloc(size_bytes: int) -> DevicePointer:
-    """Memory of the thread's device; `free` gives it back. Its contents are not defined.
+    """Memory of the thread's device; `free` gives it back. Its contents are not defined. 0 bytes are
+    at address 0, and take no memory.
 
     Raises TopsError: topsErrorOutOfMemory says who has how much.
     """
     context = RUNTIME.current()
     context.check()
-    size = size_of(size_bytes, "malloc") or 1
+    size = size_of(size_bytes, "malloc")
     note = callers.where()
+    if not size:
+        return DevicePointer(Block(context, 0, 0, serial=0, note=note), 0)
     address = context.take(size, note)
     block = Block(context, address, size, serial=next(context.allocations), note=note)
     context.blocks[address] = block
@@ -56,6 +59,8 @@ def free(pointer: DevicePointer) -> None:
     block = _freeable(pointer)
     context = block.context
     context.check()
+    if not block.address:
+        return
     for operation in context.lasts():
         RUNTIME.wait(operation)
     RUNTIME.racing.gone(context, block.serial)
@@ -82,8 +87,10 @@ def malloc_async(
     pool.check()
     if pool.context is not context:
         fail(Code.topsErrorInvalidValue, "the pool belongs to another device than the stream")
-    size = size_of(size_bytes, "malloc_async") or 1
+    size = size_of(size_bytes, "malloc_async")
     note = callers.where()
+    if not size:
+        return DevicePointer(Block(context, 0, 0, serial=0, note=note, pool=pool), 0)
     address = pool.take(size, stream, note)
     block = Block(context, address, size, serial=next(context.allocations), note=note, pool=pool)
     context.blocks[address] = block
@@ -99,6 +106,8 @@ def free_async(pointer: DevicePointer, stream: Stream | None = None) -> None:
     """
     block = _freeable(pointer)
     stream = stream_of(stream)
+    if not block.address:
+        return
     if block.pool is None:
         fail(Code.topsErrorInvalidValue, f"{block.size_bytes:,} bytes of malloc: tops.free gives them back")
     if HOOKS.kinds and HOOKS.wants(acts.STREAM_RACE):

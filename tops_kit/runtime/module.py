@@ -175,7 +175,7 @@ class FunctionLauncher:
         part = self.settings.part
         archs = []
         if part is None:
-            part = context.default_stream.part if stream is None else stream.part
+            part = (stream or context.default_stream).part_now(function.name)
             archs = [] if context.device is None else [context.device.part]  # a slice has another name
         archs.append(part.name)
         plan = self._plans.get(part)
@@ -186,10 +186,13 @@ class FunctionLauncher:
                     Code.topsErrorNoBinaryForGpu,
                     f"{function.name} was compiled for {', '.join(function.programs)}, not for {archs[0]}",
                 )
-            plan = self._plans[part] = Plan(
-                found[0], part, self.settings, grid=self.grid, block=self.block,
-                positions=range(len(names)), names=names, launcher=self, pack=self._pack, holds=_always,
-            )  # fmt: skip
+            try:
+                plan = self._plans[part] = Plan(
+                    found[0], part, self.settings, grid=self.grid, block=self.block,
+                    positions=range(len(names)), names=names, launcher=self, pack=self._pack, holds=_always,
+                )  # fmt: skip
+            except LaunchError as reason:
+                raise RUNTIME.beside_limits(reason, part) from None
         self._pack(values)
         return plan, values, any(type(value) is Array for value in values)
 

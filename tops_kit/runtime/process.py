@@ -6,19 +6,23 @@ Nothing of it exists before the first call that needs a device.
 from __future__ import annotations
 
 import atexit
+import importlib
 import itertools
 import os
 import threading
+import time
 import warnings
-from typing import TYPE_CHECKING, Any
+from collections import deque
+from typing import TYPE_CHECKING, Any, Protocol
 
+from tops_kit.errors import UserError
 from tops_kit.gcu import Specification, state
 from tops_kit.gcu.clock import Clock, LocalTimeBase, TimeBase, clock_mode
 from tops_kit.gcu.simulation import Operation, Timeline
 from tops_kit.gcu.state import Base, Devices
 from tops_kit.runtime.codes import Code
 from tops_kit.runtime.driver import QUEUE_WAIT
-from tops_kit.runtime.errors import fail
+from tops_kit.runtime.errors import LaunchError, TopsError, fail
 from tops_kit.runtime.hooks import HOOKS
 from tops_kit.runtime.parts import DEFAULT, PARTS
 from tops_kit.runtime.racing import Racing
@@ -27,8 +31,16 @@ from tops_kit.runtime.recording import Follower
 if TYPE_CHECKING:
     from tops_kit.runtime.context import Context
     from tops_kit.runtime.graph.capture import Capture
+    from tops_kit.runtime.graph.executable import GraphExec
     from tops_kit.runtime.saving import Saver
     from tops_kit.runtime.stream import Stream
+
+
+class HostCall(Protocol):
+    """A function of the host in a stream, that is to be called now."""
+
+    def run(self) -> None:
+        """Call it, and let the stream go on."""
 
 
 class Local(threading.local):
@@ -38,7 +50,11 @@ class Local(threading.local):
     stream: Stream | None = None
     capture: Capture | None = None  # that this thread has begun
     in_callback = False  # a host function runs: it may not call the runtime
+    graph: GraphExec | None = None  # that is being launched
     callback_ns = 0  # what it said it takes
+
+
+_LOOK_S = 0.0005  # how often is looked whether another thread's host function has ended
 
 
 class Runtime:
@@ -46,8 +62,9 @@ class Runtime:
 
     # _quick.c reads some of these, and writes none
     __slots__ = (
-        "__weakref__", "_contexts_made", "_fork_seen", "blocking", "clock", "contexts", "devices", "exec_ids",
-        "graph_ids", "guests", "local", "lock", "pid", "racing", "saver", "started", "timeline",
+        "__weakref__", "_contexts_made", "_fork_seen", "blocking", "calling", "clock", "contexts", "devices",
+        "exec_ids", "graph_ids", "guests", "host_calls", "local", "lock", "pid", "racing", "saver",
+        "started", "timeline",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -62,11 +79,13 @@ class Runtime:
         self.started = False
         self.blocking = False  # every launch is waited for
         self.racing = Racing()
+        self.calling = 0  # host functions that threads are in
         self.saver: Saver | None = None  # of the session that it is in
         self._fork_seen = False
         self._contexts_made = 0
         self.graph_ids = itertools.count(1)
         self.exec_ids = itertools.count(1)
+        self.host_calls: deque[HostCall] = deque()  # functions of the host that a device has come to
 
     # beginning and end
 
@@ -75,12 +94,17 @@ class Runtime:
         with self.lock:
             if self.started:
                 return
-            devices = state.devices(os.environ)
+            try:
+                devices = state.devices(os.environ)
+                mode = clock_mode(os.environ)
+            except UserError as error:
+                raise TopsError(Code.topsErrorInvalidDevice, str(error)) from None
+            _import_rest()
             spec = devices[0].spec if devices else PARTS.get(DEFAULT)
             self.devices = devices
             self.timeline = Timeline()
             self.racing = Racing()
-            self.clock = Clock(FOLLOWER.base(clock_mode(os.environ)), spec, beside=self._beside)
+            self.clock = Clock(FOLLOWER.base(mode), spec, beside=self._beside)
             self.blocking = os.environ.get("TOPS_LAUNCH_BLOCKING", "") not in ("", "0")
             from tops_kit.runtime.context import Context
 
@@ -122,8 +146,8 @@ class Runtime:
         """All that was queued becomes final, as if nothing came after it; what waits for the host stays."""
         with self.timeline.lock:
             self.timeline.advance(self.clock.now_ns())
-            for context in (*self.contexts, *self.guests.values()):
-                context.simulation.finish_all()
+        for context in (*self.contexts, *self.guests.values()):
+            self.finish_all(context)
 
     def known_context(self, index: int) -> Context | None:
         """The context of a device by its number, where there is one."""
@@ -173,6 +197,8 @@ class Runtime:
         self.guests = {}
         self.devices = Devices(())
         self.local = Local()
+        self.host_calls.clear()
+        self.calling = 0
         self.started = False
         self._contexts_made = 0
         HOOKS.set_clock(self.first_now, self.first_charge)
@@ -223,10 +249,10 @@ class Runtime:
             self.start()
         contexts = self.contexts
         number = self.local.device
-        if number < len(contexts) and _same(contexts[number].spec, spec):
+        if number < len(contexts) and _runs(contexts[number], spec):
             return contexts[number]
         for context in contexts:
-            if _same(context.spec, spec):
+            if _runs(context, spec):
                 return context
         guest = self.guests.get(PARTS.hash(spec))
         if guest is None:
@@ -238,6 +264,22 @@ class Runtime:
                     self, index, spec, None, self.next_context_id()
                 )
         return guest
+
+    def beside_limits(self, error: LaunchError, part: Specification) -> LaunchError:
+        """What a part can't run: where it is less than a device has, the error says so."""
+        for context in self.contexts:
+            whole = context.spec
+            if (
+                part is not whole
+                and (part.name, part.clock_hz) == (whole.name, whole.clock_hz)
+                and part.sips < whole.sips
+            ):
+                text = (
+                    f"{error.text}, as launch limits leave them (tops.Stream.set_launch_limit; all of it: "
+                    f"{whole.clusters} x {whole.sips_per_cluster})"
+                )
+                return LaunchError(text, error.code)
+        return error
 
     def default_part(self) -> Specification:
         """The part that kernels are for when nothing else is said: that of the thread's device."""
@@ -267,6 +309,8 @@ class Runtime:
         now_ns = self.clock.now_ns()
         if not 0 <= operation.end_ns <= now_ns:
             self.timeline.advance(now_ns)
+            if self.host_calls:
+                self.run_host_functions()
         return 0 <= operation.end_ns <= now_ns
 
     def wait(self, operation: Operation) -> None:
@@ -275,29 +319,88 @@ class Runtime:
 
     def _wait(self, operation: Operation) -> None:
         timeline, clock = self.timeline, self.clock
-        if not operation.done and clock.jumps():
-            timeline.finish(operation)
         while not operation.done:
+            if self.run_host_functions():
+                continue
+            if clock.jumps() and (timeline.finish(operation) is not None or self.host_calls):
+                continue
             # other threads can give the device work meanwhile: no running ahead of them
             time_ns = timeline.next_event_ns()
             if time_ns is None:
                 timeline.advance(clock.now_ns())
-                if not operation.done and timeline.next_event_ns() is None:
+                if self.host_calls or self.calling:
+                    # of another thread: it says when it has ended
+                    if not self.host_calls:
+                        time.sleep(_LOOK_S)
+                elif not operation.done and timeline.next_event_ns() is None:
                     fail(Code.topsErrorNotReady, "waits for something that nobody does")
                 continue
             timeline.advance(clock.wait_until(time_ns))
         timeline.advance(clock.wait_until(operation.end_ns))
 
+    def run_host_functions(self) -> bool:
+        """Call the host functions that devices have come to; False: there were none. Not from within one."""
+        ran = False
+        calls = self.host_calls
+        while calls and not self.local.in_callback and not self.timeline_held():
+            try:
+                call = calls.popleft()
+            except IndexError:
+                break  # another thread was quicker
+            with self.lock:
+                self.calling += 1
+            try:
+                call.run()
+            finally:
+                with self.lock:
+                    self.calling -= 1
+            ran = True
+        return ran
+
+    def timeline_held(self) -> bool:
+        """Whether this thread holds the devices' lock, or is in a cut: no time to call the program's code."""
+        return self.timeline.lock._is_owned() or self.clock.in_cut  # type: ignore[attr-defined]
+
+    def finish_all(self, context: Context) -> int | None:
+        """Runs ahead until a device is done, host functions among it; its last end, None: it never is."""
+        while True:
+            end_ns = context.simulation.finish_all()
+            if end_ns is not None or not self.run_host_functions():
+                return end_ns
+
     def poll(self) -> None:
         """Tell what devices have done by now, and what arrays have left behind; waits for nothing."""
         if self.started:
             self.timeline.advance(self.clock.now_ns())
+            if self.host_calls:
+                self.run_host_functions()
             for context in (*self.contexts, *self.guests.values()):
                 context.drain()
 
     def warn(self, text: str) -> None:
         """Something the user should know, once."""
         warnings.warn(text, stacklevel=3)
+
+
+def _import_rest() -> None:
+    """What calls import when they need it: here, so that no call's time has it."""
+    for name in (
+        "context",
+        "event",
+        "graph.capture",
+        "graph.executable",
+        "graph.nodes",
+        "host_functions",
+        "ipc_events",
+        "limits",
+        "pools",
+    ):
+        importlib.import_module(f"tops_kit.runtime.{name}")
+
+
+def _runs(context: Context, spec: Specification) -> bool:
+    """Whether a part is a device's, or what is left of it beside launch limits."""
+    return context.part is spec or _same(context.spec, spec)
 
 
 def _same(one: Specification, other: Specification) -> bool:

@@ -47,7 +47,8 @@ _CLASSES = (
 _NUMBERS = (
     acts.STREAM_RACE, acts.KERNEL, acts.API, rows.KIND_KERNEL, rows.KIND_API,
     rows.KINDS[rows.KIND_KERNEL].body.size, rows.KINDS[rows.KIND_API].body.size, MOST_QUEUED, _PACKED.size,
-    layout.S_NOW, layout.S_WALL, layout.S_KERNELS, layout.S_BUSY, layout.S_HEAT_AT, layout.S_ACTIVE,
+    layout.S_NOW, layout.S_WALL, layout.S_FROZEN, layout.S_KERNELS,
+    layout.S_BUSY, layout.S_HEAT_AT, layout.S_ACTIVE,
     layout.S_ENDED, layout.S_TIMED, layout.S_UNTIL, layout.S_BUCKETS, layout.BUCKETS, layout.BUCKET_WORDS,
     layout.BUCKET_SHIFT, usage.HEAT_STEP_NS,
 )  # fmt: skip

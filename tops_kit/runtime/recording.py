@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tops_kit.runtime.plan import Plan
     from tops_kit.runtime.process import Runtime
 
-QUICK_INTERFACE: Final = 4  # of runtime/_quick.c
+QUICK_INTERFACE: Final = 5  # of runtime/_quick.c
 
 # Row kinds of the activities that we ask for.
 _ROWS: Final = {

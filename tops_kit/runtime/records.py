@@ -59,7 +59,7 @@ class KernelTag:
         fields = (
             plan.name, plan.full_name, op.start_ns, op.end_ns, call.begin_ns or op.submit_ns, op.submit_ns,
             context.device_id, context.context_id, self.stream_id, call.correlation_id, call.thread_id,
-            plan.grid, plan.block, self.grid_id, call.graph_id, call.node_id, op.clusters,
+            plan.grid, plan.block, self.grid_id, call.graph_id, call.node_id, op._units or op.clusters,
             op.contention_ns, plan.cooperative, self.launch,
         )  # fmt: skip
         HOOKS.emit(acts.KERNEL, _MADE(acts.KernelActivity, fields))

@@ -39,6 +39,7 @@ class Stream:
         "context",
         "destroyed",
         "id",
+        "limited",
         "non_blocking",
         "part",
         "priority",
@@ -75,12 +76,16 @@ class Stream:
         self.id = number
         self.priority = priority
         self.non_blocking = non_blocking
-        self.part = context.spec  # that its kernels run on: less where it has a launch limit
+        self.limited = False  # it has clusters of its own
+        self.part = context.part  # that its kernels run on: less where it, or others, have launch limits
         self.queue = StreamQueue(context.simulation, priority=priority, tag=number)
         self.capture = None
         self.destroyed = False
         self.sips = None
         self._outer: list[tuple[int, Stream | None]] = []
+        self.queue.width = self.part.sips_per_cluster
+        if number:
+            context.streams.add(self)
 
     @property
     def device(self) -> int:
@@ -92,15 +97,35 @@ class Stream:
         if self.destroyed:
             fail(Code.topsErrorInvalidHandle, f"stream {self.id} was destroyed")
         context = self.context
-        if context.trouble or context.dead or RUNTIME.local.in_callback:
+        if (
+            context.trouble
+            or context.dead
+            or context.news.value != context.heard
+            or RUNTIME.local.in_callback
+        ):
             context.check()
             if context.captures and self.id == 0:
                 context.no_captures()
 
+    def part_now(self, kernel: str) -> Specification:
+        """What its kernels run on now. Raises TopsError: nothing is left, others have all SIPs."""
+        context = self.context
+        if not context.news_at:
+            context.claim()
+        elif context.news.value != context.heard:
+            context.hear()
+        if self.part is not context.spec:
+            context.room(self, kernel)
+        return self.part
+
     def make_room(self) -> None:
         """Wait where as much is queued as a stream holds: before each thing that is queued."""
-        if self.queue.depth >= MOST_QUEUED:
-            make_room(self.context.timeline, self.context.clock, self.queue, MOST_QUEUED)
+        while self.queue.depth >= MOST_QUEUED:
+            context = self.context
+            if not make_room(context.timeline, context.clock, self.queue, MOST_QUEUED) and (
+                not RUNTIME.run_host_functions()
+            ):
+                return
 
     @api("topsStreamSynchronize")
     def synchronize(self) -> None:
@@ -210,12 +235,12 @@ class Stream:
         self.destroyed = True
         self._leave()
 
-    def _no_capture(self, what: str) -> None:
+    def _no_capture(self, what: str, hint: str = "end the capture first") -> None:
         if self.capture is not None:
             self.capture.invalidate()
             fail(
                 Code.topsErrorStreamCaptureUnsupported,
-                f"stream {self.id} is being captured and can't be {what}: end the capture first",
+                f"stream {self.id} is being captured and can't be {what}: {hint}",
             )
 
     def _leave(self) -> None:

@@ -45,12 +45,13 @@ class Side(NamedTuple):
         return self.kind, -1 if self.context is None else self.context.device_id, self.address
 
 
-def side_of(value: Any, size_bytes: int | None, *, write: bool) -> Side:
-    """What is given as an end of a copy. Raises TopsError."""
+def side_of(value: Any, size_bytes: int | None, *, write: bool, what: str = "copy") -> Side:
+    """What is given as an end of a copy, or to be filled. Raises TopsError."""
     if isinstance(value, DevicePointer):
         value.block.check()
         size = value.size_bytes
-        return _checked(Side(acts.MEMORY_DEVICE, value.block.context, value.address, size, value), size_bytes)
+        side = Side(acts.MEMORY_DEVICE, value.block.context, value.address, size, value)
+        return _checked(side, size_bytes, what)
     if getattr(value, "__tops_array__", False):
         value.block.check()
         if not value.is_contiguous:
@@ -59,18 +60,19 @@ def side_of(value: Any, size_bytes: int | None, *, write: bool) -> Side:
                 f"memcpy moves contiguous memory, {value!r} is not: x[...] = y and x.numpy() copy it",
             )
         side = Side(acts.MEMORY_DEVICE, value.block.context, value.address, value.nbytes, value)
-        return _checked(side, size_bytes)
+        return _checked(side, size_bytes, what)
     if isinstance(value, int) and not isinstance(value, bool):
         return _at(value, size_bytes or 0)
-    return _checked(_host(value, write), size_bytes)
+    return _checked(_host(value, write), size_bytes, what)
 
 
-def _checked(side: Side, size_bytes: int | None) -> Side:
+def _checked(side: Side, size_bytes: int | None, what: str = "copy") -> Side:
     if size_bytes is not None and size_bytes > side.size_bytes:
         where = "the host" if side.context is None else f"device {side.context.device_id}"
         fail(
             Code.topsErrorInvalidValue,
-            f"a copy of {size_bytes:,} bytes: only {side.size_bytes:,} are at 0x{side.address:x} on {where}",
+            f"a {what} of {size_bytes:,} bytes: only {side.size_bytes:,} are at 0x{side.address:x} on "
+            f"{where}",
         )
     return side
 
@@ -211,6 +213,8 @@ def copy(
     if stream.capture is not None:
         from tops_kit.runtime.graph.nodes import CopyNode
 
+        if wait and (into.context is None or into.context is not out_of.context):
+            stream._no_capture("waited for, as this copy does", "tops.memcpy_async can be captured")
         stream.capture.add(stream, CopyNode(into, out_of, size, work))
         return None
     stream.make_room()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
+from typing import Any
 
 import pytest
 
 from tests.gcu.simulation.device import L3, PCIE, SPEC, Device, spans
-from tops_kit.gcu.simulation import EngineUse, LocalOccupancy, Operation, Peer, Timeline
+from tops_kit.gcu.simulation import EngineUse, LocalOccupancy, Operation, Peer, Timeline, promises
 
 
 def test_a_limit_and_more_clusters_than_there_are() -> None:
@@ -28,7 +29,7 @@ def test_clusters_of_a_streams_own() -> None:
     device.simulation.take_clusters(own, 1)
     assert (own.clusters, other.clusters) == (1, 1)
     others = [device.kernel(device.stream(), 100) for _ in range(2)]
-    mine = device.kernel(own, 30, at=10, clusters=2)
+    mine = device.kernel(own, 30, at=10, clusters=1)
     with pytest.raises(ValueError, match="in use"):
         device.simulation.give_back_clusters(own)
     device.simulation.finish_all()
@@ -49,11 +50,12 @@ def test_clusters_that_are_in_use_are_given_when_they_are_free() -> None:
     mine = device.kernel(own, 10)
     behind = device.kernel(device.stream(), 10, clusters=2)
     device.simulation.finish_all()
-    assert spans(running, mine, behind) == [(0, 100), (100, 110), (100, 110)]
+    # two clusters were wanted, and only one is left
+    assert spans(running, mine, behind) == [(0, 100), (100, 110), (100, 120)]
     assert [
         (use.engine, use.operations, use.busy_ns) for use in device.simulation.use() if use.operations
     ] == [
-        ("clusters", 2, 110),
+        ("clusters", 2, 120),
         ("clusters", 1, 10),
     ]
 
@@ -275,10 +277,15 @@ def test_kernels_with_sips_of_their_own_wait_for_nobody() -> None:
     a, b = Device(occupancy=occupancy), Device(occupancy=occupancy)
     theirs, own = a.stream(), b.stream()
     own.exclusive = True
-    spread = [a.kernel(theirs, 100, clusters=2), b.kernel(own, 70, at=5, clusters=2)]
+    spread = [a.kernel(theirs, 100, clusters=1), b.kernel(own, 70, at=5, clusters=1)]
     a.simulation.finish_all()
     b.simulation.finish_all()
     assert spans(*spread) == [(0, 100), (5, 75)]
+    # but of what began before they were reserved
+    late = [a.kernel(theirs, 100, at=200, clusters=2), b.kernel(own, 70, at=205, clusters=1)]
+    a.simulation.finish_all()
+    b.simulation.finish_all()
+    assert spans(*late) == [(200, 300), (300, 370)]
 
 
 def test_a_copy_between_devices_has_a_place_on_both() -> None:
@@ -341,3 +348,23 @@ def test_ends_that_are_no_longer_valid_do_not_pile_up() -> None:
         device.give(stream, "fill", "sdma", 100, at=number * 1000, demand={"l3": 100 * L3})
     assert len(device.timeline._events) <= 1100
     assert device.simulation.finish_all() == 10**9 + 4000 * 100
+
+
+def test_ctrl_c_while_a_place_is_looked_for_takes_no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    occupancy = LocalOccupancy(SPEC)
+    device = Device(occupancy=occupancy)
+    real, calls = promises.reserve, []
+
+    def interrupted(*args: Any) -> Any:
+        calls.append(args)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return real(*args)
+
+    monkeypatch.setattr(promises, "reserve", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        device.kernel(device.stream(), 100, clusters=2)
+    behind = device.kernel(device.stream(), 50, clusters=1)
+    device.simulation.finish_all()
+    assert spans(behind) == [(100, 150)]
+    assert device.simulation.use()[0].operations == 2

@@ -11,10 +11,12 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 RESOURCES = ("l3", "pcie_up", "pcie_down", "link")
+OWN = "own clusters"
 Rates = tuple[float, float, float, float]  # bytes/ns of each of RESOURCES
 
 NO_RATES: Rates = (0.0, 0.0, 0.0, 0.0)
 _LEAST = 1e-6  # of a bandwidth: less that is left is nothing
+_CLUSTERS = ("clusters", OWN)
 _ROUNDING = 1e-6  # ns: what sums of floats may be off, and no reason for another ns
 
 
@@ -30,14 +32,19 @@ class Use(NamedTuple):
 
 
 class Capacity(NamedTuple):
-    """What a device has: units of its clusters (of every other engine 1), and bandwidths."""
+    """What a device has: SIPs, bandwidths, and how many of the SIPs nobody has for himself.
 
-    clusters: int
+    Units of clusters are SIPs (those that a kernel does not use, too), other engines have one. Kernels on
+    clusters of a stream's own have the engine "own clusters".
+    """
+
+    sips: int
     rates: Rates
+    common: int
 
     def units(self, engine: str) -> int:
         """Units of an engine."""
-        return self.clusters if engine == "clusters" else 1
+        return self.common if engine == "clusters" else self.sips if engine == OWN else 1
 
 
 class Side(NamedTuple):
@@ -142,8 +149,19 @@ def _blocked(side: Side, begin_ns: int, end_ns: int) -> int:
     if not units:
         return 0
     end_ns = max(end_ns, begin_ns + 1)
-    over = [u for u in side.uses if u.engine == engine and u.begin_ns < end_ns and u.end_ns > begin_ns]
-    capacity = side.capacity.units(engine)
+    over = [u for u in side.uses if u.begin_ns < end_ns and u.end_ns > begin_ns]
+    capacity = side.capacity
+    if engine in _CLUSTERS:
+        # what is common is divided among kernels that have none of their own; all together have what there is
+        own = engine == OWN
+        later_ns = 0 if own else _over(over, ("clusters",), capacity.common, begin_ns, units)
+        return later_ns or _over(over, _CLUSTERS, capacity.sips, begin_ns, units)
+    return _over(over, (engine,), 1, begin_ns, units)
+
+
+def _over(over: list[Use], engines: tuple[str, ...], capacity: int, begin_ns: int, units: int) -> int:
+    """When to try next, where uses of some engines leave fewer units at some time; else 0."""
+    over = [use for use in over if use.engine in engines]
     # use only changes where somebody begins: the times at which it can be too much
     for at_ns in sorted({begin_ns, *(u.begin_ns for u in over if u.begin_ns > begin_ns)}):
         at = [u for u in over if u.begin_ns <= at_ns < u.end_ns]

@@ -62,9 +62,9 @@ class DeviceSimulation:
     """
 
     __slots__ = (
-        "__weakref__", "advance", "clusters", "engines", "finish", "index", "last_end_ns", "next_event_ns",
-        "occupancy", "own", "pending", "published", "reserved", "resolve", "resources", "sink", "slot",
-        "spec", "submit", "timeline", "watched",
+        "__weakref__", "advance", "clusters", "engines", "finish", "index", "last_end_ns", "left", "most",
+        "next_event_ns", "occupancy", "own", "pending", "published", "reserved", "resolve", "resources",
+        "sink", "slot", "spec", "submit", "timeline", "watched",
     )  # fmt: skip
 
     def __init__(
@@ -85,9 +85,11 @@ class DeviceSimulation:
         self.reserved = 0  # operations with a place in the occupancy's calendar that are not done
         self.published = False  # what is in flight without such a place stands there, too
         self.watched = self.slot = 0  # the occupancy's, for _quick.c
+        self.left = 0  # clusters that other processes have for themselves
         self.pending = 0  # operations that are not done
         self.last_end_ns = 0  # of all that are done
         self.clusters = Engine("clusters", spec.clusters if clusters is None else clusters)
+        self.most = self.clusters.capacity  # clusters that it has
         one_at_a_time = ("cdma_up", "cdma_down", "sdma", "link")
         self.engines = {"clusters": self.clusters} | {name: Engine(name, 1) for name in one_at_a_time}
         bandwidths = {
@@ -140,6 +142,17 @@ class DeviceSimulation:
             if pool.free < 0:
                 own.free = 0
                 pool.owed.append(own)
+
+    def leave_clusters(self, clusters: int) -> None:
+        """So many clusters, which others have for themselves, are not to be used; kernels in flight stay."""
+        with self.timeline.lock:
+            most = self.clusters.capacity + self.left - 1  # what is queued already goes on
+            change = min(clusters, max(most, 0)) - self.left
+            self.left += change
+            self.clusters.capacity -= change
+            self.clusters.free -= change
+            if change < 0:
+                self.timeline.grant(self.clusters)
 
     def give_back_clusters(self, stream: StreamQueue) -> None:
         """Clusters of a stream's own are everybody's again; what waits for them waits for the device's.

@@ -86,10 +86,16 @@ def reserve(wants: Sequence[Want], ready_ns: int, duration_ns: int) -> Reservati
                 return choose(k + 1, ready_ns, (*sides, side))
 
             return want.occupancy.change(ready_ns, with_uses)
-        found = place(sides, ready_ns, duration_ns)
+        # clusters that it lacks (somebody reserved them meanwhile) it makes up for by time
+        lacks = max(
+            (-(-want.units // side.units) for want, side in zip(wants, sides, strict=True) if side.units),
+            default=1,
+        )
+        longer_ns = duration_ns * lacks
+        found = place(sides, ready_ns, longer_ns)
         for side in sides:
             assert isinstance(side.uses, list)
-            side.uses.extend(uses_of(side, found, duration_ns))
+            side.uses.extend(uses_of(side, found, longer_ns))
         return Reservation(found.begin_ns, found.end_ns)
 
     def hold(k: int) -> Reservation:
@@ -103,12 +109,13 @@ def reserve(wants: Sequence[Want], ready_ns: int, duration_ns: int) -> Reservati
     return hold(0)
 
 
-def capacity_of(spec: Specification, clusters: int | None = None) -> Capacity:
-    """What a part has."""
+def capacity_of(spec: Specification, common: int | None = None) -> Capacity:
+    """What a part has; `common`: how many SIPs nobody has for himself (None: all)."""
     pcie = spec.pcie_bytes_per_s / 1e9
     return Capacity(
-        spec.clusters if clusters is None else clusters,
+        spec.sips,
         (spec.l3_bytes_per_s / 1e9, pcie, pcie, spec.link_bytes_per_s / 1e9),
+        spec.sips if common is None else common,
     )
 
 

@@ -30,11 +30,11 @@ class StreamQueue:
     """A stream of a device: its operations run one after another.
 
     Of two that wait for an engine, the lower `priority` goes first. A kernel takes at most `limit` clusters.
-    `pool`: clusters that only this stream has. `exclusive`: its kernels have their SIPs alone, among all
-    processes that use the device.
+    `pool`: clusters that only this stream has. `width`: SIPs of a cluster that its kernels have (None: all).
+    `exclusive`: its kernels have their SIPs alone, among all processes that use the device.
     """
 
-    __slots__ = ("depth", "device", "exclusive", "last", "limit", "pool", "priority", "tag")
+    __slots__ = ("depth", "device", "exclusive", "last", "limit", "pool", "priority", "tag", "width")
 
     def __init__(
         self, device: DeviceSimulation, *, priority: int = 0, limit: int | None = None, tag: Any = None
@@ -44,6 +44,7 @@ class StreamQueue:
         self.limit = limit
         self.pool: Engine | None = None
         self.exclusive = False
+        self.width: int | None = None
         self.tag = tag
         self.last: Operation | None = None  # submitted last; None once it is done
         self.depth = 0  # operations that are not done

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tops_kit.gcu.simulation.calendar import Use, needs_of
+from tops_kit.gcu.simulation.calendar import OWN, Use, needs_of
 from tops_kit.gcu.simulation.occupancy import Want, reserve
 from tops_kit.gcu.simulation.operation import Operation
 
@@ -30,8 +30,7 @@ def reserved(timeline: Timeline, operation: Operation) -> bool:
             d.published = True
             d.occupancy.publish(_in_flight(timeline, d))
         if d is device:
-            units = 0 if operation.engine == "clusters" and operation.stream.exclusive else operation._units
-            wants.append(Want(d.occupancy, operation.engine, units, operation.demand))
+            wants.append(Want(d.occupancy, _engine(operation), _units(operation), operation.demand))
         else:
             assert peer is not None
             wants.append(Want(d.occupancy, peer.engine, 1, peer.demand))
@@ -81,6 +80,19 @@ def _alone(device: DeviceSimulation, until_ns: int) -> bool:
     return True
 
 
+def _engine(operation: Operation) -> str:
+    """The engine's name in a calendar."""
+    return OWN if operation.engine == "clusters" and operation.stream.exclusive else operation.engine
+
+
+def _units(operation: Operation) -> int:
+    """How many units of that it takes: of clusters, SIPs."""
+    if operation.engine != "clusters":
+        return operation._units
+    stream = operation.stream
+    return operation._units * (stream.width or stream.device.spec.sips_per_cluster)
+
+
 def _in_flight(timeline: Timeline, device: DeviceSimulation) -> list[Use]:
     """What has begun on a device without a place, as it goes now."""
     out = []
@@ -90,10 +102,8 @@ def _in_flight(timeline: Timeline, device: DeviceSimulation) -> list[Use]:
         peer = operation.peer
         full_ns = operation.duration_ns or 1
         if operation.stream.device is device and operation._engine is not None:
-            alone = operation.engine == "clusters" and operation.stream.exclusive
-            units = 0 if alone else operation._units
             rates = needs_of(operation.demand, full_ns)
-            out.append(Use(operation.start_ns, due_ns, operation.engine, units, rates))
+            out.append(Use(operation.start_ns, due_ns, _engine(operation), _units(operation), rates))
         if peer is not None and peer.device is device:
             out.append(Use(operation.start_ns, due_ns, peer.engine, 1, needs_of(peer.demand, full_ns)))
     return out

@@ -171,6 +171,8 @@ class Timeline:
         units = operation.clusters
         if units > engine.capacity or stream.limit is not None:
             units = self._units(operation, engine)
+            if units < operation.clusters and stream.limit is None:
+                return False
         if (
             units > engine.free
             or engine.waiting
@@ -341,7 +343,7 @@ class Timeline:
 
     def _grant_all(self) -> None:
         freed, self._freed = self._freed, []
-        for engine in freed:
+        for number, engine in enumerate(freed):
             if engine.owed and engine.free >= 0:
                 for other_engine in engine.owed:
                     other_engine.free = other_engine.capacity
@@ -361,14 +363,24 @@ class Timeline:
                         break
                     heappop(pair.waiting)
                     self._take(pair, 1)
-                heappop(engine.waiting)
+                entry = heappop(engine.waiting)
                 self._take(engine, units)
                 operation._units = units
-                self._reserve(operation)
+                try:
+                    self._reserve(operation)
+                except BaseException:  # Ctrl-C, or a state that can't be written: as if its turn had not come
+                    self._untake(entry, operation)
+                    self._freed += freed[number:]
+                    raise
 
     def _reserve(self, operation: Operation) -> None:
         """It has its engine, as far as this process goes: now, or when other processes leave it."""
-        occupancy = operation.stream.device.occupancy
+        stream = operation.stream
+        if operation._units < operation.clusters and operation.engine == "clusters" and stream.limit is None:
+            # somebody took clusters for himself meanwhile: what it lacks it makes up for by time
+            assert operation.duration_ns is not None
+            operation.duration_ns *= -(-min(operation.clusters, stream.device.most) // operation._units)
+        occupancy = stream.device.occupancy
         if occupancy is None or not reserved(self, operation):
             self._begin(operation)
         else:
@@ -391,6 +403,18 @@ class Timeline:
             engine.since_ns = self.now_ns
         engine.free -= units
         engine.operations += 1
+
+    def _untake(self, entry: tuple[int, int, Operation], operation: Operation) -> None:
+        """An operation that has its engine, and no place, waits again."""
+        if operation._reservation is not None and operation._due_ns < 0:
+            self._schedule(operation, max(operation._reservation.start_ns, self.now_ns))
+        if operation._due_ns >= 0 or operation.start_ns >= 0:
+            return  # it has begun, or has its place
+        for engine, units in ((operation._engine, operation._units), (operation._peer_engine, 1)):
+            if engine is not None:
+                engine.free += units
+                engine.operations -= 1
+                heappush(engine.waiting, entry)
 
     def _begin(self, operation: Operation) -> None:
         now_ns = self.now_ns

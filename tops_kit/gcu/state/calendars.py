@@ -8,7 +8,7 @@ from tops_kit.gcu.simulation.calendar import Use
 from tops_kit.gcu.state import layout as at
 from tops_kit.gcu.state.shared import Words
 
-_ENGINES = ("", "clusters", "cdma_up", "cdma_down", "sdma", "link")
+_ENGINES = ("", "clusters", "cdma_up", "cdma_down", "sdma", "link", "own clusters")
 _NUMBERS = {name: number for number, name in enumerate(_ENGINES)}
 _ENTRY = struct.Struct("<qqhhiqdddd")  # begin, end, engine, units, nothing, holder, rates
 assert _ENTRY.size == at.ENTRY_WORDS * at.WORD_BYTES

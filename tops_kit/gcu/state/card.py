@@ -147,6 +147,7 @@ class Card:
             for slot in used:
                 claims.clear(self.state, slot)
             words[at.H_RESETS] += 1
+            words[at.H_NEWS] += 1
             words[at.H_HIGH] = 0
             for place in (at.H_ECC_CORRECTED, at.H_ECC_UNCORRECTED):
                 words[place] = 0

@@ -161,6 +161,7 @@ def clear(state: SharedState, slot: int) -> None:
     for sip in range(state.layout.sips):
         if words[first + sip] == mark:
             words[first + sip] = 0
+            words[at.H_NEWS] += 1
     words[at.H_USED + share] = max(0, words[at.H_USED + share] - words[slot + at.S_USED])
     for total, part in (
         (at.H_KERNELS, at.S_KERNELS),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tops_kit.gcu.specification import Specification
+from tops_kit.gcu.state import layout as at
 from tops_kit.gcu.state import selection, slices
 from tops_kit.gcu.state.card import Card
 from tops_kit.gcu.state.claims import Claim
@@ -85,8 +87,20 @@ class Device:
 
     def occupancy(self, base: Callable[[], Base]) -> SharedOccupancy:
         """Its time, as this process shares it with others; `base()` tells which session time it has."""
-        first = 0 if self.slice is None else slices.first_sip(self.card.spec, self.slice, self.slices)
-        return SharedOccupancy(self._claim, self.spec, first, self.card.index, base)
+        return SharedOccupancy(self._claim, self.spec, self.sips, self.card.index, base)
+
+    def news(self) -> ctypes.c_int64:
+        """A shared word, once the device is claimed: when it changes, `lost` and `sips.left()` may have, too.
+
+        It stays mapped while anybody has it.
+        """
+        flat = memoryview(self._claim.state.words).cast("B")
+        return ctypes.c_int64.from_buffer(flat, at.H_NEWS * at.WORD_BYTES)
+
+    @property
+    def claimed(self) -> bool:
+        """Whether this process is a user of it."""
+        return self._claim.held
 
     def claim(self) -> None:
         """Enter this process as a user of the device, as the first use would.

@@ -43,6 +43,7 @@ H_UP = 20
 H_DOWN = 21
 H_HEAT = 22  # float: see models.py
 H_HEAT_AT = 23  # time.monotonic_ns()
+H_NEWS = 24  # grows when processes have to look again: a reset, SIPs that are reserved or free again
 H_USED = 32  # bytes in use, by share: the whole device, slice 0, ...
 H_SHARERS = 40  # processes that use the device's time (S_TIMED), by share
 

@@ -19,6 +19,7 @@ from tops_kit.gcu.specification import Specification
 from tops_kit.gcu.state import calendars, claims, slots
 from tops_kit.gcu.state import layout as at
 from tops_kit.gcu.state.claims import Claim
+from tops_kit.gcu.state.sips import Sips
 
 R = TypeVar("R")
 
@@ -36,21 +37,21 @@ class Base(NamedTuple):
 class SharedOccupancy:
     """A device, or a slice, as all processes of the machine that use its time see it.
 
-    `first_sip`: where in the device it begins. `base()` tells which session time this process has. The first
+    `sips`: who has its SIPs reserved. `base()` tells which session time this process has. The first
     question claims the device; of one that was lost, this process is alone. May raise StateError.
     """
 
     __slots__ = (
-        "_base", "_claim", "_common", "_counter", "_first_sip", "_looked_ns", "_offset_ns", "_spec", "_until",
+        "_base", "_claim", "_common", "_counter", "_looked_ns", "_offset_ns", "_sips", "_spec", "_until",
         "order", "slot", "watched",
     )  # fmt: skip
 
     def __init__(
-        self, claim: Claim, spec: Specification, first_sip: int, order: int, base: Callable[[], Base]
+        self, claim: Claim, spec: Specification, sips: Sips, order: int, base: Callable[[], Base]
     ) -> None:
         self._claim = claim
         self._spec = spec
-        self._first_sip = first_sip
+        self._sips = sips
         self._base = base
         self.order = order
         self.watched = self.slot = 0
@@ -62,13 +63,9 @@ class SharedOccupancy:
 
     @property
     def capacity(self) -> Capacity:
-        """Clusters that nobody has alone, and all of the bandwidths."""
-        spec, state = self._spec, self._claim.state
-        first = state.layout.owners + self._first_sip
-        owners = state.words[first : first + spec.sips].tolist()
-        per = spec.sips_per_cluster
-        free = sum(0 in owners[k * per : (k + 1) * per] for k in range(spec.clusters))
-        return capacity_of(spec, max(free, 1))
+        """SIPs, those among them that nobody has alone, and all of the bandwidths."""
+        clusters, sips = self._sips.left_of(self._claim.state.words)
+        return capacity_of(self._spec, max(clusters * sips, 1))
 
     @property
     def offset_ns(self) -> int:
@@ -111,6 +108,8 @@ class SharedOccupancy:
     def change(self, ready_ns: int, function: Callable[[list[Use], int], R]) -> R:
         """Calls `function(uses, ready_ns)`; what it appends to the uses is promised then."""
         claim = self._claim
+        if claim.lost and claim.reset_since:
+            return function([], ready_ns)  # nothing of it is ours any more: calls say so
         claim.check()
         self._bury()
         words, slot = claim.state.words, claim.slot

@@ -38,6 +38,7 @@ class Sips:
     def __init__(self, claim: Claim, first: int, clusters: int, sips_per_cluster: int) -> None:
         self.clusters = clusters
         self.sips_per_cluster = sips_per_cluster
+        self.own: set[int] = set()  # numbers of SIPs that streams of this process have for themselves
         self._claim = claim
         self._first = first
 
@@ -80,6 +81,40 @@ class Sips:
 
         return self._claim.state.look(count) or (self.sips_per_cluster,) * self.clusters
 
+    def left(self) -> tuple[int, int]:
+        """Clusters, and SIPs of each one, for kernels that have none for themselves: whole clusters where
+        there are any, else parts of clusters. (0, 0): nothing is left.
+        """
+        state = self._claim.state
+        return state.look(self.left_of) or (self.clusters, self.sips_per_cluster)
+
+    def left_of(self, words: Words) -> tuple[int, int]:
+        """The same, of a state's words."""
+        first, per = self._claim.state.layout.owners + self._first, self.sips_per_cluster
+        owners = words[first : first + self.count].tolist()
+        if not any(owners):
+            return self.clusters, per
+        mine = self._mark if self._claim.held else 0
+        free = [owner in (0, mine) and sip not in self.own for sip, owner in enumerate(owners)]
+        counts = [sum(free[k * per : (k + 1) * per]) for k in range(self.clusters)]
+        whole = counts.count(per)
+        if whole:
+            return whole, per
+        found = max((sum(other >= count for other in counts) * count, count) for count in counts)
+        return (found[0] // found[1], found[1]) if found[1] else (0, 0)
+
+    def holders(self) -> str:
+        """Who has SIPs reserved, as a text."""
+        return self._claim.state.look(lambda _: self._holders()) or "nobody"
+
+    def numbers(self, reservation: Reservation) -> set[int]:
+        """The SIPs of a reservation, numbered over the device."""
+        return {
+            cluster * self.sips_per_cluster + sip
+            for cluster, chosen in reservation.by_cluster
+            for sip in chosen
+        }
+
     def _reserve(self, clusters: int, sips: int) -> Reservation:
         self._claim.check()
         found = self._free(clusters, sips)
@@ -93,6 +128,7 @@ class Sips:
         for cluster, chosen in found:
             for sip in chosen:
                 words[owners + self._at(cluster, sip)] = self._mark
+        words[at.H_NEWS] += 1
         return Reservation(tuple(found))
 
     def _free(self, clusters: int, sips: int) -> list[tuple[int, tuple[int, ...]]] | None:
@@ -111,6 +147,7 @@ class Sips:
                 place = owners + self._at(cluster, sip)
                 if words[place] == self._mark:
                     words[place] = 0
+        words[at.H_NEWS] += 1
 
     def _holders(self) -> str:
         state = self._claim.state

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tops_kit.gcu.simulation import Operation
 from tops_kit.runtime import activity as acts
+from tops_kit.runtime import callers
 from tops_kit.runtime.array import Array
 from tops_kit.runtime.codes import Code
 from tops_kit.runtime.context import Context
@@ -13,6 +15,7 @@ from tops_kit.runtime.errors import fail
 from tops_kit.runtime.graph.graph import Graph
 from tops_kit.runtime.graph.nodes import KernelNode, Node
 from tops_kit.runtime.hooks import HOOKS, api
+from tops_kit.runtime.plan import Plan
 from tops_kit.runtime.process import RUNTIME
 from tops_kit.runtime.quick_launches import launch_nodes, node_of
 from tops_kit.runtime.records import Call, GraphTag
@@ -72,8 +75,17 @@ class GraphExec:
             )  # fmt: skip
         stream.make_room()
         # one call for the host: what giving the nodes to the device takes here, it does not take there
+        local = RUNTIME.local
         with context.timeline.lock, context.clock.cut():
-            self._submit(stream, tag, listening)
+            local.graph = self
+            context.freeze()
+            try:
+                self._submit(stream, tag, listening)
+            finally:
+                context.thaw()
+                local.graph = None
+        if RUNTIME.host_calls:
+            RUNTIME.run_host_functions()
         if RUNTIME.blocking:
             context.wait(stream.queue.last)
 
@@ -103,6 +115,13 @@ class GraphExec:
         ends = tuple(s.queue.last for s in self._streams if s.queue.last is not None)
         if tag is not None or ends:
             context.enqueue(stream, "marker", "none", 0, None, after=ends, tag=tag)
+
+    def made_at(self, plan: Plan, values: Sequence[Any]) -> tuple[str, ...]:
+        """Where the node of a kernel was captured, or added; () where that is not known."""
+        for node in self._nodes:
+            if isinstance(node, KernelNode) and node.plan.name == plan.name and _same(node.values, values):
+                return callers.told(node.made_at)
+        return ()
 
     def _quick_nodes(self) -> list[Any]:
         """Of each node in order what launches it in C, None where nothing can; empty: all go the long way."""
@@ -232,6 +251,10 @@ class _Begin:
     def done(self, operation: Operation) -> None:
         """It has begun."""
         self._tag.begin(operation)
+
+
+def _same(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    return len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))
 
 
 def _lanes(

@@ -7,12 +7,13 @@ from typing import Any
 
 from tops_kit.gcu.simulation import Operation
 from tops_kit.runtime import activity as acts
+from tops_kit.runtime import callers
 from tops_kit.runtime.event import Event
 from tops_kit.runtime.fills import submit_fill
 from tops_kit.runtime.hooks import HOOKS
 from tops_kit.runtime.host_functions import name_of
 from tops_kit.runtime.host_functions import submit as submit_host
-from tops_kit.runtime.launching import check_arrays
+from tops_kit.runtime.launching import check_arrays, replanned
 from tops_kit.runtime.launching import submit as submit_kernel
 from tops_kit.runtime.plan import Plan
 from tops_kit.runtime.records import Call, CopyTag, EventTag, FillTag, HostTag
@@ -50,6 +51,7 @@ class KernelNode(Node):
     def __init__(self, plan: Plan, values: Sequence[Any]) -> None:
         self.plan = plan
         self.values = values
+        self.made_at = callers.lines()
 
     @property
     def label(self) -> str:
@@ -58,9 +60,12 @@ class KernelNode(Node):
 
     def submit(self, stream: Stream, after: After, call: Call | None) -> Operation:
         """Run it."""
-        check_arrays(self.plan, self.values, stream.context)
-        launch = Launch(self.plan, self.values)
-        return submit_kernel(self.plan, self.values, stream, launch, after=after, call=call)
+        plan = self.plan
+        if plan.part is not stream.part:
+            plan = replanned(plan, self.values, stream)
+        check_arrays(plan, self.values, stream.context)
+        launch = Launch(plan, self.values)
+        return submit_kernel(plan, self.values, stream, launch, after=after, call=call)
 
     def fits(self, other: Node) -> bool:
         """Any kernel of the same name."""

@@ -21,8 +21,8 @@ typedef struct {
 
 /* Numbers that Python has, too: it compares them before it uses us. */
 static PyObject *numbers(void) {
-    return Py_BuildValue("(iiiiiiiiiiiiiiiiiiiiiii)", KIND_STREAM_RACE, KIND_KERNEL, KIND_API, ROW_KERNEL, ROW_API, KERNEL_BYTES, API_BYTES,
-                         MOST_QUEUED, ARRAY_BYTES, S_NOW, S_WALL, S_KERNELS, S_BUSY, S_HEAT_AT, S_ACTIVE,
+    return Py_BuildValue("(iiiiiiiiiiiiiiiiiiiiiiii)", KIND_STREAM_RACE, KIND_KERNEL, KIND_API, ROW_KERNEL, ROW_API, KERNEL_BYTES, API_BYTES,
+                         MOST_QUEUED, ARRAY_BYTES, S_NOW, S_WALL, S_FROZEN, S_KERNELS, S_BUSY, S_HEAT_AT, S_ACTIVE,
                          S_ENDED, S_TIMED, S_UNTIL, S_BUCKETS, BUCKETS, BUCKET_WORDS, BUCKET_SHIFT, HEAT_STEP_NS);
 }
 
@@ -92,6 +92,8 @@ static PyObject *find_stream(const caller *self, int64_t *thread_device) {
 /* Whether a kernel can be queued on a stream without a question. No exception. */
 static bool is_usual(PyObject *stream, PyObject *context) {
     if (!IS_NONE(stream, Stream, capture) || GET(stream, Stream, destroyed) != Py_False) return false;
+    const int64_t *const news = (const int64_t *)(intptr_t)NUMBER(context, Context, news_at);
+    if (!news || *news != NUMBER(context, Context, heard)) return false; /* it was reset, or SIPs are reserved: as Context.check */
     if (GET(context, Context, trouble) != Py_False || !IS_NONE(context, Context, failing) || !is_empty(GET(context, Context, dead))) return false;
     PyObject *const last = GET(GET(stream, Stream, queue), StreamQueue, last);
     if (last != Py_None && GET(last, Operation, held) != Py_False) return false;
@@ -307,10 +309,15 @@ static PyObject *call_engine(const known *k, PyObject *args, const uint8_t *scal
     return engine->run(k->quick, arrays, (Py_ssize_t)k->array_count * ARRAY_BYTES, scalars, (Py_ssize_t)k->scalar_count * 8);
 }
 
-static PyObject *run_engine(const known *k, PyObject *args, const uint8_t *scalars, PyObject *base) {
+static PyObject *run_engine(const known *k, PyObject *args, const uint8_t *scalars, PyObject *base, PyObject *stream) {
     const bool free = cuts_freely(base);
     if (!begin_cut(base)) return NULL;
+    PyObject *const now = session_ns(base);
+    if (!now) PyErr_Clear();
+    int64_t *const slot = now ? freeze(GET(stream, Stream, queue), number(now)) : NULL;
+    Py_XDECREF(now);
     PyObject *const raw = call_engine(k, args, scalars);
+    thaw(slot);
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
     const bool ended = end_cut(base, free);
@@ -362,7 +369,7 @@ static PyObject *launch_locked(known *k, PyObject *args, PyObject *stream, PyObj
                                const uint8_t *scalars) {
     const graph_place none = {0};
     if (c->races && !look_for_races(k, args, stream)) return NULL;
-    PyObject *const raw = run_engine(k, args, scalars, base);
+    PyObject *const raw = run_engine(k, args, scalars, base, stream);
     PyObject *out = NULL, *outcome = NULL, *operation = NULL;
     if (!raw || !is_plain(raw)) {
         out = finish_in_python(k, args, stream, raw, c, &none);

@@ -41,7 +41,7 @@
     X(Usage, _claim) X(Usage, _warm) \
     X(Claim, pid) X(Claim, serial) X(Claim, slot) X(Claim, state) \
     X(Context, blocking) X(Context, clock) X(Context, context_id) X(Context, dead) X(Context, default_stream) X(Context, device) \
-    X(Context, device_id) X(Context, failing) X(Context, grid_ids) X(Context, queues) X(Context, timeline) X(Context, trouble) \
+    X(Context, device_id) X(Context, failing) X(Context, heard) X(Context, news_at) X(Context, grid_ids) X(Context, queues) X(Context, timeline) X(Context, trouble) \
     X(Hooks, _local) X(Hooks, _takers) X(Hooks, charge) X(Hooks, gate) X(Hooks, sinks_gate) X(Hooks, kinds) X(Hooks, now_ns) X(Hooks, serials) X(Clock, base) X(Sink, quick) \
     X(Runtime, blocking) X(Runtime, contexts) X(Runtime, local) X(Runtime, racing)
 

@@ -76,6 +76,7 @@ static int begin_at_once(PyObject *timeline, PyObject *operation, PyObject *engi
         if (!found) return -1;
         units = number(found);
         Py_DECREF(found);
+        if (units < NUMBER(operation, Operation, clusters) && IS_NONE(stream, StreamQueue, limit)) return 0;
     }
     if (units > available || !is_empty(GET(engine, Engine, waiting)) || !IS_NONE(operation, Operation, on_start) ||
         !IS_NONE(operation, Operation, peer)) {

@@ -7,13 +7,28 @@
 
 /* As gcu/state/layout.py and usage.py. */
 enum {
-    S_NOW = 9, S_WALL = 10, S_KERNELS = 12, S_BUSY = 13, S_HEAT_AT = 17, S_ACTIVE = 19, S_ENDED = 20, S_TIMED = 56, S_UNTIL = 57, S_BUCKETS = 64,
+    S_NOW = 9, S_WALL = 10, S_FROZEN = 11, S_KERNELS = 12, S_BUSY = 13, S_HEAT_AT = 17, S_ACTIVE = 19, S_ENDED = 20, S_TIMED = 56, S_UNTIL = 57, S_BUCKETS = 64,
     BUCKETS = 32, BUCKET_WORDS = 5, BUCKET_SHIFT = 26, HEAT_STEP_NS = 16000000
 };
 
 static pid_t own_pid;
 
 static void in_child(void) { own_pid = getpid(); }
+
+/* As Usage.freeze and thaw: session time stands still while a kernel is simulated, so that who looks does not see an idle device. */
+static int64_t *freeze(PyObject *queue, int64_t now_ns) {
+    int64_t *const slot = (int64_t *)(intptr_t)NUMBER(GET(queue, StreamQueue, device), DeviceSimulation, slot);
+    if (!slot || slot[S_TIMED] != own_pid) return NULL;
+    if (now_ns > slot[S_NOW]) slot[S_NOW] = now_ns;
+    slot[S_FROZEN] = 1;
+    return slot;
+}
+
+static void thaw(int64_t *slot) {
+    if (!slot) return;
+    slot[S_WALL] = raw_ns();
+    slot[S_FROZEN] = 0;
+}
 
 static bool note_slowly(PyObject *usage, PyObject *operation, PyObject *sips) {
     PyObject *const arguments[] = {usage, GET(operation, Operation, start_ns), GET(operation, Operation, end_ns), sips};
