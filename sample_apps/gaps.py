@@ -39,6 +39,7 @@ def main() -> None:
     batches = SIZES[parser.parse_args().size]
     batch = tops.host_malloc(N, np.float32)
     x, y = tops.empty(N), tops.empty(N)
+    work[THREADS].prepare(x, y, N)
     for number in range(batches):
         prepare(number, batch)
         with topstx.annotate("step"):

@@ -46,6 +46,8 @@ def main() -> None:
     w, g = np.random.default_rng(0).standard_normal((2, tensors, N), np.float32)
 
     weights, gradients, momenta = tops.asarray(w), tops.asarray(g), tops.zeros((tensors, N))
+    scale[THREADS].prepare(momenta[0], MOMENTUM, N)  # compiled before the time is taken
+    add_scaled[THREADS].prepare(momenta[0], gradients[0], 1.0, N)
     begin = tops.now_ns()
     for _ in range(steps):
         with topstx.annotate("optimiser"):

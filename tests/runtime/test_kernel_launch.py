@@ -542,3 +542,18 @@ def test_memory_of_grids_is_bounded() -> None:
     assert len(nothing._launchers) <= 64
     launcher = nothing[(299,), (1,)]
     assert nothing[(299,), (1,)] is launcher
+
+
+def test_prepare_compiles_and_launches_nothing() -> None:
+    @tops.kernel
+    def fill(y: tops.ptr(tops.f32), VALUE: tops.constexpr):
+        tops.store(y[0:1], tops.full(tops.f32, (1,), VALUE))
+
+    y = floats(1)
+    before = float(y[0])
+    fill[1].prepare(y, 7.0)
+    assert (y[0], _compiled(fill)) == (before, 1)
+    fill[1](y, VALUE=7.0)
+    assert (y[0], _compiled(fill)) == (7.0, 1)
+    with pytest.raises(tops.LaunchError, match="fill"):
+        fill[1].prepare(y)

@@ -192,6 +192,47 @@ def test_what_stacks_counters_and_saving_cost_is_told(tmp_path: Path) -> None:
     assert time["wall_ns"] == sum(time[f"{p}_ns"] for p in ("host", "waiting", "simulator", "profiler"))
 
 
+GRAPH = """
+    x, y = tops.zeros(4096), tops.zeros(4096)
+    graph = tops.Graph()
+    first = graph.add_kernel(double[4], (x, x, 4096))
+    second = graph.add_kernel(double[4], (y, y, 4096))
+    copied = graph.add_memcpy(y, x, 4096, after=[first, second])
+    graph.add_kernel(double[4], (y, y, 4096), after=[copied])
+    launched = graph.instantiate()
+    tops.profiler_start()
+    for _ in range(3):
+        launched.launch()
+    tops.synchronize()
+    """
+
+
+def test_graphs_say_what_waits_for_what(tmp_path: Path) -> None:
+    run(tmp_path, GRAPH, "-c", "topsProfilerApi", TOPS_CLOCK="model")  # made before recording began
+    nodes = rows(tmp_path, "graph_node")
+    assert [(n["graph_node_id"], n["node_kind"], n["after"]) for n in nodes] == [
+        (1, "kernel", "[]"), (2, "kernel", "[]"), (3, "memcpy", "[1,2]"), (4, "kernel", "[3]"),
+    ]  # fmt: skip
+    connection = Session.open(tmp_path / "case.topsprof").sql_connection()
+    found = connection.execute("select kind, count(*) from cause group by 1 order by 1").fetchall()
+    # of each launch: itself, three kernels and a copy by its call; three edges
+    assert found == [("ac2g", 3 * 5), ("graph", 3 * 3)]
+    late = connection.execute("select count(*) from cause where target_ns < source_ns").fetchall()
+    assert late == [(0,)]
+    report = ("-r", "graph_exec_sum:nodes", "-f", "json")
+    told = subprocess.run(
+        [sys.executable, "-m", "topsprof", "stats", "case.topsprof", *report],
+        cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(str(ROOT / part) for part in ("", "tx", "prof"))},
+    ).stdout  # fmt: skip
+    (shown,) = json.loads(told).values() if told.startswith("{") else (json.loads(told),)
+    assert [(n["Node"], n["After"], n["Kind"], n["Runs"]) for n in shown] == [
+        (1, "", "kernel", 3), (2, "", "kernel", 3), (3, "1 2", "memcpy", 3), (4, "3", "kernel", 3),
+    ]  # fmt: skip
+    total = sum(k["duration_ns"] for k in rows(tmp_path, "kernel"))
+    assert sum(n["Total Time (ns)"] for n in shown if n["Kind"] == "kernel") == total
+
+
 def test_the_programs_own_capture(tmp_path: Path) -> None:
     code = "work(1)\ntops.profiler_start()\nwork(2)\ntops.profiler_stop()\nwork(4)\n"
     run(tmp_path, code, "-c", "topsProfilerApi")

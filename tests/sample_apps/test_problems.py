@@ -58,9 +58,26 @@ def test_every_program_stands_in_the_list(recorded: Callable[..., Any]) -> None:
 
 def test_first_steps(recorded: Callable[..., Any]) -> None:
     first = recorded("first_steps")
-    assert [row["Range"] for row in first.report("tx_sum")] == ["copy in", "compute", "copy out"]
+    ranges = {row["Range"] for row in first.report("tx_sum")}
+    assert ranges == {"copy in", "compile", "compute", "copy out"}
     (kernel,) = first.report("gcu_kern_sum")
     assert kernel["Instances"] == 1
+
+
+MEASURED = {
+    "first_steps": "compute", "streams_serial": "pipeline", "streams_overlap": "pipeline",
+    "launch_bound": "optimiser", "launch_bound_fixed": "optimiser", "graph_launches": "step",
+    "graph_replay": "capture", "gaps": "step",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("app", MEASURED)
+def test_nothing_is_compiled_in_what_is_measured(app: str, recorded: Callable[..., Any]) -> None:
+    late = f"""select (select count(*) from overhead where name = 'compile') as compiled, count(*) as late
+        from overhead where name = 'compile'
+        and start_ns > (select min(start_ns) from tx where name = '{MEASURED[app]}')"""
+    (found,) = recorded(app).sql(late)
+    assert found["compiled"] > 0 and found["late"] == 0
 
 
 def test_streams_overlap(recorded: Callable[..., Any]) -> None:

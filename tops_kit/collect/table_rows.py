@@ -34,7 +34,11 @@ TABLES = tuple(dict.fromkeys(kind.table for kind in rows.KINDS.values() if kind.
 # Whose memory each of rows.MEMORY_KINDS is.
 _OWNERS = ("gcu", "cpu", "cpu", "gcu", "gcu")
 
-COUNTED = tuple(table for table in TABLES if table not in ("stack", "device", "kernel_line", "kernel_metric"))
+COUNTED = tuple(
+    table
+    for table in TABLES
+    if table not in ("stack", "device", "kernel_line", "kernel_metric", "graph_node")
+)
 """Of these the ones whose rows are records of the program, as the ledger counts them."""
 
 
@@ -336,6 +340,18 @@ def _host_function(b: Bodies) -> dict[str, Any]:
     return {**_place(b), **_node(b)}
 
 
+def _graph_node(b: Bodies) -> dict[str, Any]:
+    return {
+        "graph_id": b.number("graph_id"),
+        "exec_id": b.number("exec_id"),
+        "graph_node_id": b.number("graph_node_id"),
+        "node_kind": b.text(b.body["node_kind"]),
+        "name": b.text(b.columns.name),
+        "device_id": b.number("device_id", none=rows.NONE),
+        "after": [text or "[]" for text in b.trailing],
+    }
+
+
 _COLUMNS: dict[int, Callable[[Bodies], dict[str, Any]]] = {
     rows.KIND_API: _api,
     rows.KIND_DRIVER_API: _api,
@@ -355,10 +371,13 @@ _COLUMNS: dict[int, Callable[[Bodies], dict[str, Any]]] = {
     rows.KIND_DEVICE: _device,
     rows.KIND_PRINT: _print,
     rows.KIND_HOST_FUNCTION: _host_function,
+    rows.KIND_GRAPH_NODE: _graph_node,
 }
-_TIMELESS = frozenset({"kernel_line", "kernel_metric", "stack", "device"})
-_NAMELESS = frozenset({"kernel_line", "kernel_metric", "stack", "device", "gcu_event", "external"})
-_UNCALLED = frozenset({"stack", "device"})  # not caused by a call
+_TIMELESS = frozenset({"kernel_line", "kernel_metric", "stack", "device", "graph_node"})
+_NAMELESS = frozenset(
+    {"kernel_line", "kernel_metric", "stack", "device", "gcu_event", "external", "graph_node"}
+)
+_UNCALLED = frozenset({"stack", "device", "graph_node"})  # not caused by a call
 
 
 def table_of(number: int, b: Bodies) -> tuple[str, dict[str, Any], int]:

@@ -89,6 +89,15 @@ class Launcher(_Caller):
         except UserError as error:
             raise error.with_traceback(None) from None  # it says the user's place; ours would hide it
 
+    def prepare(self, *args: Any, **keywords: Any) -> None:
+        """Compile for arguments like these, and launch nothing: then the first launch takes no longer than
+        those after it. Raises LaunchError, KernelError.
+        """
+        try:
+            self.plan_for(args, keywords, self.settings.stream or RUNTIME.local.stream)
+        except UserError as error:
+            raise error.with_traceback(None) from None
+
     def plan_for(
         self, args: tuple[Any, ...], keywords: dict[str, Any], stream: Stream | None
     ) -> tuple[Plan, tuple[Any, ...], bool]:

@@ -32,6 +32,7 @@ from tops_kit.runtime.saving import Request, Saver, read_request
 from tops_kit.runtime.stacks import Stacks
 
 if TYPE_CHECKING:
+    from tops_kit.runtime.graph.executable import GraphExec
     from tops_kit.runtime.hooks import Hooks, Sink
     from tops_kit.runtime.plan import Plan
     from tops_kit.runtime.process import Runtime
@@ -203,6 +204,19 @@ class Recording:
             if context.device_id not in self._devices:
                 self._tell_device(context.device_id)
 
+    def tell_graph(self, graph: GraphExec) -> None:
+        """Rows of the nodes of a graph that was made executable, whether recording is on now or later."""
+        kind, writer = rows.KINDS[rows.KIND_GRAPH_NODE], self._writer
+        late = kind.number | layout.ROW_LATE
+        if not writer.wanted(late):
+            return
+        for number, (label, node_kind, device_id, after) in enumerate(graph.described(), 1):
+            body = kind.body.pack(graph.graph_id, graph.id, number, writer.intern(node_kind), device_id)
+            text = json.dumps([k + 1 for k in after], separators=(",", ":")).encode()
+            if len(text) > rows.TEXT_MAX:
+                text = b"[]"  # thousands of them: the node joins what came before
+            writer.write(late, 0, 0, label, body + text)
+
     def _tell_device(self, device_id: int) -> None:
         """A row of the device, with its specification, before the first one that names it."""
         context = self._runtime.known_context(device_id)
@@ -348,6 +362,11 @@ class Follower:
         """The runtime has its devices."""
         if self._recording is not None:
             self._recording.tell_devices()
+
+    def instantiated(self, graph: GraphExec) -> None:
+        """A graph was made executable, or has other nodes now."""
+        if self._recording is not None:
+            self._recording.tell_graph(graph)
 
     def finish(self) -> None:
         """The process ends: the last that there is to tell."""

@@ -471,7 +471,7 @@ _TABLES = (
     Table(
         "link",
         Kind.PLAIN,
-        "who caused whom: flows of a trace, waits, hand-overs",
+        "who caused whom: flows of a trace, waits, hand-overs (of recordings too: view cause)",
         (
             _c("kind", "name", "what the link means, e.g. ac2g, fwdbwd, flow"),
             _c("link_id", "int64", "number the trace gave"),
@@ -600,6 +600,21 @@ _TABLES = (
         "functions of the host that streams waited for",
         (_PROCESS, _DEVICE, _CONTEXT, _STREAM, _CORRELATION, _GRAPH_ID, _NODE),
         _QUEUE,
+    ),
+    Table(
+        "graph_node",
+        Kind.PLAIN,
+        "nodes of executable graphs, and which of them each waits for",
+        (
+            _PROCESS,
+            _c("graph_id", "int64", "the graph"),
+            _c("exec_id", "int64", "its executable form"),
+            _c("graph_node_id", "int64", "the node, from 1, as rows of what it launched have it"),
+            _c("node_kind", "name", "kernel, memcpy, memset, host, event record, empty"),
+            _c("name", "name", "what it does: kernel with blocks and threads, direction and bytes"),
+            _DEVICE,
+            _c("after", "text", "JSON list of the nodes that it waits for"),
+        ),
     ),
     Table(
         "stream_race",

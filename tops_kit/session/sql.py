@@ -86,12 +86,64 @@ def connect(session: Session, selection: Selection | None) -> duckdb.DuckDBPyCon
         else:
             connection.register(name, LazyTable(session, table, selection))
     connection.execute(_slice_view())
+    connection.execute(_cause_view(session.info["kind"] == "recording"))
     # Large queries spill there, not into a folder `.tmp` where the user happens to stand.
     spill = Path(tempfile.gettempdir()) / f"topsprof-sql-{os.getpid()}"
     connection.execute("SET temp_directory = ?", [str(spill)])
     for setting in _SETTINGS:
         connection.execute(setting)
     return connection
+
+
+_WORK = ("kernel", "memcpy", "memset", "graph", "host_function", "gcu_event")
+"""Tables of what calls cause on a device."""
+_OF_GRAPHS = ("kernel", "memcpy", "memset", "host_function")
+
+
+def _cause_view(recorded: bool) -> str:
+    """The view `cause`: who caused whom. A trace of another tool says so itself; of a recording it follows
+    from correlation ids, edges of graphs and events."""
+    columns = [column.name for column in TABLES["link"].columns]
+    parts = [f"SELECT {', '.join(columns)} FROM link"]
+    if recorded:
+        work = " UNION ALL ".join(
+            f"SELECT process_id, stream_id, start_ns, correlation_id FROM {name}" for name in _WORK
+        )
+        nodes = " UNION ALL ".join(
+            f"SELECT process_id, stream_id, start_ns, correlation_id, graph_node_id FROM {name} "
+            "WHERE graph_node_id IS NOT NULL"
+            for name in _OF_GRAPHS
+        )
+        parts += [
+            # of a runtime and a driver call with one number the outer one
+            f"""SELECT 'ac2g', work.correlation_id, call.process_id, call.thread_id, call.start_ns,
+                    work.process_id, work.stream_id, work.start_ns
+                FROM ({work}) work JOIN (
+                    SELECT process_id, correlation_id, min(start_ns) AS start_ns,
+                           arg_min(thread_id, start_ns) AS thread_id
+                    FROM api WHERE correlation_id > 0 GROUP BY process_id, correlation_id
+                ) call USING (process_id, correlation_id)""",
+            f"""SELECT 'graph', after.correlation_id, before.process_id, before.stream_id, before.start_ns,
+                    after.process_id, after.stream_id, after.start_ns
+                FROM (
+                    SELECT DISTINCT process_id, exec_id, graph_node_id,
+                        unnest(string_split(trim("after", '[]'), ',')) AS waits_for
+                    FROM graph_node WHERE "after" <> '[]'
+                ) edge
+                JOIN graph launch ON launch.process_id = edge.process_id AND launch.exec_id = edge.exec_id
+                JOIN ({nodes}) after ON after.process_id = launch.process_id
+                    AND after.correlation_id = launch.correlation_id
+                    AND after.graph_node_id = edge.graph_node_id
+                JOIN ({nodes}) before ON before.process_id = launch.process_id
+                    AND before.correlation_id = launch.correlation_id
+                    AND before.graph_node_id = CAST(edge.waits_for AS BIGINT)""",
+            """SELECT 'event', waited.event_id, reached.process_id, reached.stream_id, reached.start_ns,
+                    waited.process_id, coalesce(waited.thread_id, waited.stream_id), waited.start_ns
+                FROM (SELECT * FROM sync WHERE event_id IS NOT NULL) waited
+                ASOF JOIN gcu_event reached ON reached.process_id = waited.process_id
+                    AND reached.event_id = waited.event_id AND reached.start_ns <= waited.end_ns""",
+        ]
+    return f"CREATE VIEW cause ({', '.join(columns)}) AS " + " UNION ALL ".join(parts)
 
 
 def _slice_view() -> str:

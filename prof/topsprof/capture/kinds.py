@@ -26,7 +26,7 @@ TRACE_KINDS: Final[dict[str, tuple[int, ...]]] = {
     "memcpy": (rows.KIND_MEMCPY,),
     "memset": (rows.KIND_MEMSET,),
     "sync": (rows.KIND_SYNC, rows.KIND_GCU_EVENT),
-    "graph": (rows.KIND_GRAPH, rows.KIND_HOST_FUNCTION),
+    "graph": (rows.KIND_GRAPH, rows.KIND_HOST_FUNCTION, rows.KIND_GRAPH_NODE),
     "python": (layout.KIND_CALL, layout.KIND_CALLS_SKIPPED),
 }
 """Names of -t that can be recorded, and the records that each switches on. Others are always recorded."""
@@ -46,9 +46,9 @@ _REGEX_BYTES: Final = 511
 
 def rows_off(traces: tuple[str, ...]) -> int:
     """The kinds of records that these names leave out, as bits; no names: every kind there is."""
-    if not traces:
-        return sum(1 << kind for kind in (*TX, *rows.KINDS))
     every = {kind for kinds in TRACE_KINDS.values() for kind in kinds}
+    if not traces:
+        every.update(rows.KINDS)
     on = {kind for name in traces for kind in TRACE_KINDS[name]}
     return sum(1 << kind for kind in every - on)
 

@@ -46,7 +46,8 @@ _PIVOT = re.compile(r"\bpivot", re.IGNORECASE)
 _USAGE = "topsprof sql SESSION QUERY [options]"
 _EPILOG = """\
 The session's tables are views of the same names; interval tables have start_ns, end_ns and duration_ns. The
-view `slice` unites all intervals. Nothing of the session can be changed, and no other file be read.
+view `slice` unites all intervals, `cause` says who caused whom. Nothing of the session can be changed, and no
+other file be read.
 
 examples:
   topsprof sql step42 "select name, count(*) from kernel group by 1"

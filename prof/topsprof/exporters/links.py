@@ -14,6 +14,7 @@ from topsprof.exporters import assemble as asm
 from topsprof.exporters.codes import combine
 from topsprof.exporters.protobuf import tag
 from topsprof.exporters.timeline import DEVICE_TABLES, NONE, Part, Timeline, whole
+from topsprof.reports.data import Data
 
 if TYPE_CHECKING:
     from tops_kit.session import Session
@@ -74,6 +75,9 @@ def ends(session: Session, line: Timeline, origin_ns: int = 0) -> tuple[Int64s, 
     rows = session.table("link")
     if session.info["kind"] == "recording":
         rows = pa.concat_tables([rows, caused(line, origin_ns).cast(rows.schema)])
+        if any(part.table.name == "graph" for part in line.parts) and session.segments("graph_node"):
+            edges = Data(session).arrow("SELECT * FROM cause WHERE kind = 'graph'")
+            rows = pa.concat_tables([rows, edges.cast(rows.schema)])
     if not rows.num_rows or not len(line):
         none = np.full(rows.num_rows, -1, np.int64)
         return none, none, rows

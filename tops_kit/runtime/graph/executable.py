@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tops_kit.gcu.simulation import Operation
@@ -16,7 +16,7 @@ from tops_kit.runtime.graph.graph import Graph
 from tops_kit.runtime.graph.nodes import KernelNode, Node
 from tops_kit.runtime.hooks import HOOKS, api
 from tops_kit.runtime.plan import Plan
-from tops_kit.runtime.process import RUNTIME
+from tops_kit.runtime.process import FOLLOWER, RUNTIME
 from tops_kit.runtime.quick_launches import launch_nodes, node_of
 from tops_kit.runtime.records import Call, GraphTag
 from tops_kit.runtime.stream import Stream, stream_of
@@ -39,6 +39,12 @@ class GraphExec:
         self._lane_of, lanes = _lanes(self._order, self._after, self._contexts, self.context)
         # lane 0 is the stream that it is launched on
         self._streams = [Stream._inner(context) for context in lanes[1:]]
+        FOLLOWER.instantiated(self)
+
+    def described(self) -> Iterator[tuple[str, str, int, tuple[int, ...]]]:
+        """Of each node: what it does, its kind, its device, the places of those that it waits for."""
+        for node, context, after in zip(self._nodes, self._contexts, self._after, strict=True):
+            yield node.label, node.kind, context.device_id, after
 
     def check(self) -> None:
         """Raises TopsError where it can't be used any more."""
@@ -187,6 +193,7 @@ class GraphExec:
         self._nodes = list(graph.nodes)
         self._quick = None
         self.constants |= graph.constants
+        FOLLOWER.instantiated(self)
 
     @api("topsGraphExecKernelNodeSetParams")
     def set_arguments(self, node: int, *args: Any, **keywords: Any) -> None:

@@ -41,6 +41,7 @@ KIND_DEVICE: Final = 30
 KIND_PRINT: Final = 31
 KIND_HOST_FUNCTION: Final = 32
 KIND_DRIVER_API: Final = 33
+KIND_GRAPH_NODE: Final = 34
 
 TEXT_MAX: Final = 16000  # bytes of the text after a body
 
@@ -281,6 +282,19 @@ _KINDS = (
     ),
     RowKind(KIND_HOST_FUNCTION, "host_function", (*_PLACE, *_GRAPH)),
     RowKind(KIND_DRIVER_API, "api", _CALL),
+    RowKind(
+        KIND_GRAPH_NODE,
+        "graph_node",
+        (
+            ("graph_id", "I", "the graph; the row's name is the node's"),
+            ("exec_id", "I", "its executable form"),
+            ("graph_node_id", "I", "the node, from 1"),
+            ("node_kind", "I", "name id: kernel, memcpy, ..."),
+            ("device_id", "h", "where it runs"),
+        ),
+        instant=True,
+        text="nodes that it waits for, a JSON list of their numbers",
+    ),
 )
 
 KINDS: Final = {kind.number: kind for kind in _KINDS}
