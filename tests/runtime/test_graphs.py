@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import tops_kit as tops
 from tops_kit.runtime import activity as acts
-from tops_kit.runtime.graph.executable import _lanes
+from tops_kit.runtime.graph.lanes import lanes_of
 from tops_kit.runtime.process import RUNTIME
 
 from .programs import add, floats, scale, spin
@@ -267,7 +267,7 @@ def test_lanes_keep_the_order(data: st.DataObject) -> None:
         for k in range(count)
     ]
     devices: list[Any] = [data.draw(st.sampled_from("ab")) for _ in range(count)]
-    lane_of, lanes = _lanes(list(range(count)), after, devices, devices[0])
+    lane_of, lanes = lanes_of(list(range(count)), after, devices, devices[0])
     assert set(lane_of.values()) == set(range(len(lanes)))
     assert all(lanes[lane_of[k]] == devices[k] for k in range(count))
     ancestors: list[set[int]] = []

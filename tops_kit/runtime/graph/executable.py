@@ -10,9 +10,9 @@ from tops_kit.runtime import activity as acts
 from tops_kit.runtime import callers
 from tops_kit.runtime.array import Array
 from tops_kit.runtime.codes import Code
-from tops_kit.runtime.context import Context
 from tops_kit.runtime.errors import fail
 from tops_kit.runtime.graph.graph import Graph
+from tops_kit.runtime.graph.lanes import lanes_of
 from tops_kit.runtime.graph.nodes import KernelNode, Node
 from tops_kit.runtime.hooks import HOOKS, api
 from tops_kit.runtime.plan import Plan
@@ -36,7 +36,7 @@ class GraphExec:
         self._after = list(graph.after)
         self._order = graph.order()
         self._contexts = list(graph.contexts)
-        self._lane_of, lanes = _lanes(self._order, self._after, self._contexts, self.context)
+        self._lane_of, lanes = lanes_of(self._order, self._after, self._contexts, self.context)
         # lane 0 is the stream that it is launched on
         self._streams = [Stream._inner(context) for context in lanes[1:]]
         FOLLOWER.instantiated(self)
@@ -262,31 +262,3 @@ class _Begin:
 
 def _same(one: Sequence[Any], other: Sequence[Any]) -> bool:
     return len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))
-
-
-def _lanes(
-    order: list[int], after: list[tuple[int, ...]], contexts: list[Context], first: Context
-) -> tuple[dict[int, int], list[Context]]:
-    """A stream for each node: that of one it waits for where nothing else follows there, else another.
-
-    All nodes of a stream are of one device; lane 0 is of `first`. With the device of each lane.
-    """
-    lane_of: dict[int, int] = {}
-    last = [-1]  # the last node of each lane
-    lanes = [first]
-    before: dict[int, set[int]] = {}
-    for number in order:
-        known = set(after[number]).union(*(before[k] for k in after[number]))
-        before[number] = known
-        own = [lane for lane, context in enumerate(lanes) if context is contexts[number]]
-        # a lane whose last node comes before this one anyway
-        fitting = [lane for lane in own if last[lane] in after[number]]
-        fitting += [lane for lane in own if last[lane] in known or last[lane] < 0]
-        if fitting:
-            lane_of[number] = fitting[0]
-            last[fitting[0]] = number
-        else:
-            lane_of[number] = len(last)
-            last.append(number)
-            lanes.append(contexts[number])
-    return lane_of, lanes

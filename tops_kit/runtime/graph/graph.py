@@ -38,6 +38,7 @@ class Graph:
         self.after: list[tuple[int, ...]] = []  # for each node, the numbers of those it waits for
         self.constants: dict[str, Array] = {}
         self.destroyed = False
+        self._forward = True  # every node waits for earlier ones only
 
     def check(self) -> None:
         """Raises TopsError where it can't be used any more."""
@@ -145,10 +146,12 @@ class Graph:
         self.check()
         self._known(first)
         self._known(then)
-        if first == then or then in self.ancestors([first]):
+        forward = self._forward and first < then  # no circle, without a look at all that comes before
+        if first == then or (not forward and then in self.ancestors([first])):
             fail(Code.topsErrorInvalidValue, f"node {then} can't wait for {first}: that would be a circle")
         if first not in self.after[then]:
             self.after[then] = (*self.after[then], first)
+            self._forward = forward
 
     def constant(self, key: str, array: Array) -> None:
         """Name an array that kernels of the graph read; `GraphExec.update_constant` changes it by name."""
