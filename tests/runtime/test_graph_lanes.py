@@ -62,7 +62,7 @@ def edges(shape: str, count: int) -> list[tuple[int, ...]]:
     return out
 
 
-@pytest.mark.parametrize(("shape", "lanes"), [("chain", 1), ("wide", 9998), ("diamonds", 2)])
+@pytest.mark.parametrize(("shape", "lanes"), [("chain", 1), ("wide", 9999), ("diamonds", 2)])
 def test_large_graphs_need_memory_of_their_size(shape: str, lanes: int) -> None:
     after = edges(shape, 20_000)
     devices: list[Any] = ["a"] * len(after)
@@ -74,7 +74,7 @@ def test_large_graphs_need_memory_of_their_size(shape: str, lanes: int) -> None:
         tracemalloc.stop()
     assert len(lane_of) == len(after)
     assert len(found) == lanes
-    assert peak_bytes < 3000 * len(after)
+    assert peak_bytes < 1000 * len(after)
 
 
 def test_a_long_chain_runs(model_clock: None) -> None:
