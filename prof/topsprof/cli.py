@@ -21,6 +21,7 @@ from topsprof.parser import EXIT_USAGE, Parser
 
 VERBS: Final[dict[str, tuple[str, str]]] = {
     "run": ("run", "run a program and record it into a session"),
+    "attach": ("attach", "sample a Python program that runs already"),
     "start": ("start", "switch the recording of a running session on"),
     "stop": ("stop", "switch the recording of a running session off, or end the session"),
     "sessions": ("sessions", "list the sessions that are being recorded now"),

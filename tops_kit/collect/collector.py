@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from topstx.recorder import layout
 
-from tops_kit.collect import finishing, journal, state
+from tops_kit.collect import chunk_format, finishing, journal, state
 from tops_kit.collect.arrays import Array
 from tops_kit.collect.backend import Loops
 from tops_kit.collect.clock import Anchor, ClockFile, ClockTable, take_anchor
@@ -26,6 +26,7 @@ from tops_kit.collect.journal import Part
 from tops_kit.collect.names import ProcessNames, Texts
 from tops_kit.collect.processes import Processes, Row
 from tops_kit.collect.rings import Ring, RingTable, unfinished_records
+from tops_kit.collect.samples import SampleTables
 from tops_kit.collect.sweeping import Sweeper
 from tops_kit.collect.writing import PartWriter, WritingThread
 from tops_kit.session import SessionWriter
@@ -86,6 +87,8 @@ class Collector:
         self.active = 0
         generation = max(part.generation for part in parts) + 1
         self.part_writer = PartWriter(writer, self.converter, self.processes, generation)
+        self.samples = SampleTables(self)
+        self._last_samples = time.monotonic()
         self.sweeper = Sweeper()
         self.failure: Exception | None = None
         self._failure_noted = False
@@ -167,6 +170,10 @@ class Collector:
             self.retire_rings()
         if now - self._last_flush > FLUSH_S and self.part.used and not self.writing.pending:
             self.rotate()
+        if now - self._last_samples > FLUSH_S and not self.writing.busy:
+            self._last_samples = now
+            if chunk_format.pending(self.folder):
+                self.writing.submit_job(self._take_samples)
         if self.writing.failure is not None:
             self.failure = self.writing.failure
         if now - self._last_second > 1.0:
@@ -283,6 +290,11 @@ class Collector:
             self.beat()
         if self.writing.failure is not None:
             self.failure = self.writing.failure
+
+    def _take_samples(self) -> None:
+        with self.part_writer.lock:
+            if self.part_writer.unflushed is None:
+                self.samples.take()
 
     def save_state(self) -> None:
         with self.processes.lock:

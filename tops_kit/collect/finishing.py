@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from topstx.recorder import layout
 
-from tops_kit.collect import clock, control, cuts, journal, state
+from tops_kit.collect import chunk_format, clock, control, cuts, journal, state
 from tops_kit.collect import journal_format as jf
 from tops_kit.collect.arrays import Array
 from tops_kit.collect.convert import CALLS_SKIPPED
@@ -87,6 +87,11 @@ def _take_rest(collector: Collector) -> None:
     collector.rotate()
     collector.wait_for_writer()
     collector.writing.stop()
+    if collector.writing.failure is not None:
+        collector.failure = collector.failure or collector.writing.failure
+    if collector.failure is None:
+        with collector.part_writer.lock:
+            collector.samples.take(final=True)
 
 
 def _take_open_of_living(collector: Collector) -> None:
@@ -135,6 +140,7 @@ def _close(collector: Collector, status: str) -> None:
     )
     for row in collector.processes.rows.values():
         _count(collector, row)
+    collector.samples.tell()
     _tell_time(collector)
     writer.set_attribute("clock", collector.clock.to_json())
     writer.set_attribute(
@@ -225,7 +231,7 @@ def remove_files(folder: Path) -> None:
     due.
     """
     journal.remove_parts(folder)
-    remove_folders(folder, ("rings", "names"))
+    remove_folders(folder, ("rings", "names", chunk_format.FOLDER))
     for name in (state.FILE, clock.FILE, cuts.FILE, control.FILE):
         with contextlib.suppress(OSError):
             (folder / name).unlink(missing_ok=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import platform
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,8 @@ class Row:
     watch: system.Watch | None = None
     changed: bool = True  # since its row was written last
     changed_threads: set[int] = field(default_factory=set)
+    facts: dict[str, str] = field(default_factory=dict)  # what a sampler found of it: argv, python
+    thread_names: dict[int, str] = field(default_factory=dict)  # as a sampler read them
 
     @property
     def ended(self) -> bool:
@@ -65,8 +67,9 @@ class Row:
         return ", ".join(sorted(known)) or None
 
     def fact(self, key: str) -> str | None:
-        """A PROCESS entry of one of its producers."""
-        return next((names.process[key] for names in self.names if key in names.process), None)
+        """A PROCESS entry of one of its producers, else what a sampler found."""
+        said = next((names.process[key] for names in self.names if key in names.process), None)
+        return said if said is not None else self.facts.get(key)
 
     def see_thread(self, tid: int, begin: int | None = None, end: int | None = None) -> None:
         """Take note of a thread; its begin is the earliest that was seen, its end the latest."""
@@ -132,6 +135,21 @@ class Processes:
             missing_names(self.folder / layout.names_file_name(serial), self.texts, serial, pid), None
         )
 
+    def add_sampled(self, pid: int, proc_start: int, start_ns: int, facts: Mapping[str, Any]) -> Row:
+        """Take up a process that nobody records but a sampler; `facts` may have its argv and python."""
+        row = Row(self._free_id(pid), pid, proc_start, start_ns=start_ns)
+        row.facts = {key: str(facts[key]) for key in ("argv", "python", "executable") if facts.get(key)}
+        parent = system.stat(pid)
+        living = [
+            one for one in self.rows.values() if parent and one.pid == parent.parent_pid and not one.ended
+        ]
+        row.parent_id = living[-1].process_id if living else None
+        self.rows[row.process_id] = row
+        row.watch = system.Watch(pid, proc_start)
+        row.exe = system.executable(pid)
+        self.changed = True
+        return row
+
     def number(self, row: Row) -> int:
         """A number of a process of this recording, from 1, that stays."""
         return next(number for number, one in enumerate(self.rows.values(), 1) if one is row)
@@ -155,7 +173,7 @@ class Processes:
             rings = [f"{names.serial:016x}-" for names in row.names if self.has_rings(names.serial)]
             mapped = system.maps_any(pid, rings) if rings else None
             _read_headers(row)
-            execs = all(int(names.header["exit_known"]) == 2 for names in row.names)
+            execs = bool(row.names) and all(int(names.header["exit_known"]) == 2 for names in row.names)
             if mapped is False or (mapped is None and execs):
                 row.ended_by = "exec"
                 row.changed = True
@@ -243,7 +261,7 @@ class Processes:
             key: [] for key in ("process_id", "thread_id", "name", "start_ns", "end_ns")
         }
         for row in self.rows.values():
-            titles: dict[int, str] = {}
+            titles: dict[int, str] = dict(row.thread_names)
             for names in row.names:
                 titles |= names.threads
             tids = sorted({*row.threads, *titles}) if everything else sorted(row.changed_threads)
@@ -262,7 +280,7 @@ class Processes:
                 "process_id": row.process_id, "pid": row.pid, "proc_start": row.proc_start,
                 "parent_id": row.parent_id, "start_ns": row.start_ns, "end_ns": row.end_ns,
                 "exit_status": row.exit_status, "ended_by": row.ended_by, "exe": row.exe,
-                "counts": row.counts, "serials": [names.serial for names in row.names],
+                "counts": row.counts, "facts": row.facts, "serials": [names.serial for names in row.names],
             }
             for row in self.rows.values()
         ]  # fmt: skip
@@ -277,6 +295,7 @@ class Processes:
                 value["start_ns"], value["end_ns"], value["exit_status"], value["ended_by"],
                 str(value["exe"]),
             )  # fmt: skip
+            row.facts = {str(key): str(fact) for key, fact in value.get("facts", {}).items()}
             row.counts.update({key: int(count) for key, count in value["counts"].items()})
             self.rows[row.process_id] = row
             for serial in value["serials"]:

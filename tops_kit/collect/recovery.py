@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from topstx.recorder import layout
 
-from tops_kit.collect import finishing, journal, state, sweeping
+from tops_kit.collect import finishing, journal, samples, state, sweeping
 from tops_kit.collect import journal_format as jf
 from tops_kit.collect.backend import Loops, load
 from tops_kit.collect.clock import ClockFile, ClockTable, take_anchor
@@ -27,7 +27,7 @@ from tops_kit.session.manifest import MANIFEST, WRITER_LOCK, read_manifest
 from tops_kit.session.rebuilding import has_segments, rebuild_manifest
 
 _RECOVERED = "repaired:recovered"
-_OWN_STREAMS = ("process:", "collector")
+_OWN_STREAMS = ("process:", "samples:", "collector")
 
 
 def recover(folder: str | Path) -> list[str]:
@@ -85,7 +85,7 @@ def _completed(folder: Path) -> list[str]:
 
 def _records(folder: Path) -> int:
     tables = Session.open(folder).tables()
-    return sum(tables.get(table, 0) for table in TABLES)
+    return sum(tables.get(table, 0) for table in {*TABLES, "sample"})
 
 
 def _complete(folder: Path, writer: SessionWriter) -> None:
@@ -232,9 +232,20 @@ def _recount(collector: Collector) -> None:
     for row in collector.processes.rows.values():
         row.written = 0
     session = Session.open(collector.folder)
+    collector.samples.have = samples.have_of_segments(session)
+    for process_id, count in _by_process(session, "sample").items():
+        collector.samples.counts.setdefault(process_id, {})["written"] = count
     for table in COUNTED:
-        for batch in session.table(table, ["process_id"]).to_batches():
-            ids, counts = np.unique(np.asarray(batch.column(0)), return_counts=True)
-            for process_id, count in zip(ids.tolist(), counts.tolist(), strict=True):
-                if process_id in collector.processes.rows:
-                    collector.processes.rows[process_id].written += count
+        for process_id, count in _by_process(session, table).items():
+            if process_id in collector.processes.rows:
+                collector.processes.rows[process_id].written += count
+
+
+def _by_process(session: Session, table: str) -> dict[int, int]:
+    """Rows of a table by process_id."""
+    found: dict[int, int] = {}
+    for batch in session.table(table, ["process_id"]).to_batches():
+        ids, counts = np.unique(np.asarray(batch.column(0)), return_counts=True)
+        for process_id, count in zip(ids.tolist(), counts.tolist(), strict=True):
+            found[process_id] = found.get(process_id, 0) + count
+    return found

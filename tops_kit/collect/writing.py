@@ -107,9 +107,10 @@ class WritingThread:
         self, part_writer: PartWriter, wake: Callable[[], None], warm_up: Callable[[], None]
     ) -> None:
         self._part_writer = part_writer
-        self._queue: queue.SimpleQueue[tuple[Part, Clock] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._changed = threading.Condition()
         self._pending = 0
+        self._jobs = 0
         self._wake = wake
         self._warm_up = warm_up
         self.failure: Exception | None = None
@@ -130,7 +131,18 @@ class WritingThread:
         """Hand over a part; it is no longer the caller's until it isn't pending."""
         with self._changed:
             self._pending += 1
-        self._queue.put((part, clock))
+        self._queue.put(lambda: self._write(part, clock))
+
+    def submit_job(self, job: Callable[[], None]) -> None:
+        """Do something else between parts. What it raises is a failure to write."""
+        with self._changed:
+            self._jobs += 1
+        self._queue.put(lambda: self._do(job))
+
+    @property
+    def busy(self) -> bool:
+        """Whether a job of `submit_job` is not done yet."""
+        return self._jobs > 0
 
     def stop(self) -> None:
         """End the thread when it has done what it was given."""
@@ -144,12 +156,26 @@ class WritingThread:
             self.failure = error
         while (job := self._queue.get()) is not None:
             try:
-                if self.failure is None:
-                    self._part_writer.write(*job)
+                job()
             except Exception as error:  # whatever it is, the drain loop must hear of it and stop
                 self.failure = error
-            finally:
-                with self._changed:
-                    self._pending -= 1
-                    self._changed.notify_all()
-                self._wake()
+            self._wake()
+
+    def _write(self, part: Part, clock: Clock) -> None:
+        try:
+            if self.failure is None:
+                self._part_writer.write(part, clock)
+        except Exception as error:  # before anybody hears that the part is done
+            self.failure = error
+        finally:
+            with self._changed:
+                self._pending -= 1
+                self._changed.notify_all()
+
+    def _do(self, job: Callable[[], None]) -> None:
+        try:
+            if self.failure is None:
+                job()
+        finally:
+            with self._changed:
+                self._jobs -= 1

@@ -13,6 +13,9 @@ from topsprof.capture.kinds import DEFAULT_TRACES, TRACE_KINDS
 KNOWN_TRACES: Final = tuple(TRACE_KINDS)
 """What this version records."""
 
+DEFAULT_SAMPLE_HZ: Final = 1000.0
+MOST_SAMPLE_HZ: Final = 20_000.0
+
 LATER_TRACES: Final = ("osrt", "python-gil", "eccl")
 """Names of -t that later versions bring."""
 
@@ -62,6 +65,14 @@ class RecordOptions:
     backtrace: int = 0  # frames of the stack of each runtime call
     metrics: int = 0  # counters of launches, METRICS_* as bits
     calls: CallOptions | None = None  # which calls of Python functions; None: none
+    sample_hz: float = 0.0  # samples of Python programs a second; 0: none
+    children: bool = True  # whether what the program starts is sampled, too
+    sample_asked: bool = False  # whether somebody asked for them, rather than getting them as usual
+
+    @property
+    def records(self) -> bool:
+        """Whether anything is recorded at all."""
+        return bool(self.traces) or self.sample_hz > 0
 
 
 def trace_names(text: str) -> tuple[str, ...]:
@@ -105,6 +116,24 @@ def call_options(text: str, *, c_calls: bool = False, limit: int = LIMIT) -> Cal
 
 def _words(text: str) -> list[str]:
     return list(filter(None, (part.strip() for part in text.split(","))))
+
+
+def sample_rate(sample: str | None, trace: str | None) -> float:
+    """Samples a second that --sample asks for: 1000 where neither it nor -t says anything; 0: none. Raises
+    UserError.
+    """
+    if sample is None:
+        return DEFAULT_SAMPLE_HZ if trace is None else 0.0
+    word = sample.strip().lower().removesuffix("hz")
+    if word in ("off", "none", "0"):
+        return 0.0
+    try:
+        rate = float(word)
+    except ValueError:
+        rate = -1.0
+    if not 1 <= rate <= MOST_SAMPLE_HZ:
+        raise UserError(f"--sample {sample}: give samples a second, 1 to {MOST_SAMPLE_HZ:.0f}, or off")
+    return rate
 
 
 def capture_range(

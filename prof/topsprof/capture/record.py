@@ -17,11 +17,14 @@ from topsprof.capture.held import HeldProgram
 from topsprof.capture.options import RecordOptions
 from topsprof.capture.program import Program, ProgramError
 from topsprof.capture.starts import PythonStarts
-from topsprof.capture.unrecorded import NOT_RECORDED, Unrecorded, of_notes
+from topsprof.capture.unrecorded import NOT_RECORDED, Reason, Unrecorded, of_notes
 from topsprof.division import division, is_division
 
 Say = Callable[[str], None]
 """Takes one line for the person who runs us."""
+
+NOT_SAMPLED: Final = "not_sampled"
+"""Code of processes that could not be sampled."""
 
 _LEDGER_LINES: Final = 8
 _LISTED_PIDS: Final = 3
@@ -113,6 +116,7 @@ def _run(
         active.begin()
         held.release(inject.environment(active.folder, calls=options.calls))
         started()
+        active.sample(lambda: [held.pid, *(supervisor.left_behind(helpers) if options.wait_all else [])])
         status = supervisor.wait(wake)
         if options.wait_all:
             supervisor.wait_for_orphans(wake, lambda: helpers)
@@ -180,7 +184,8 @@ def conclude(program: Program, active: recording.Recording, code: int, pid: int,
     try:
         lost = [(f"process:{process}", reason) for process, reason in active.unrecorded.items()]
         refused = launches.conclude(folder) if active.options.save_launch else []
-        recording.note_end(folder, pid, code, [*lost, *of_notes(active.notes)], refused)
+        unsampled = sampling_notes(active, pid, say)
+        recording.note_end(folder, pid, code, [*lost, *of_notes(active.notes), *unsampled], refused)
         finding = recording.inspect(folder)
     except FileNotFoundError:
         say(f"{folder} holds no session: its files were removed while it was being recorded")
@@ -191,17 +196,45 @@ def conclude(program: Program, active: recording.Recording, code: int, pid: int,
     if not finding.has_events and finding.status != "recording":  # else `recover` finds what there is
         say(f"nothing recorded: {_likely_reason(program, active, finding)}")
     told = NOT_RECORDED if active.notes else ""
-    lines = [entry.line for entry in finding.ledger.entries if not entry.clean and entry.code != told]
-    for line in lines[:_LEDGER_LINES]:
-        say(line)
-    if len(lines) > _LEDGER_LINES:
-        say(f"{len(lines) - _LEDGER_LINES} more: topsprof info {folder}")
+    say_ledger(folder, finding, told, say)
     if active.options.save_launch:
         say(launches.told(folder))
     if is_division(finding.time) and active.options.traces:
         say(f"time: {division(finding.time, _length)}")
     say(f"session: {folder}")
     return Outcome(code, folder, complete=finding.complete and not active.problem, readable=True)
+
+
+def say_ledger(folder: Path, finding: recording.Finding, told: str, say: Say) -> None:
+    """Say what the ledger of a closed session has that is not clean, but for the code `told`."""
+    lines = [entry.line for entry in finding.ledger.entries if not entry.clean and entry.code != told]
+    for line in lines[:_LEDGER_LINES]:
+        say(line)
+    if len(lines) > _LEDGER_LINES:
+        say(f"{len(lines) - _LEDGER_LINES} more: topsprof info {folder}")
+
+
+def sampling_notes(active: recording.Recording, pid: int, say: Say) -> list[tuple[str, Reason]]:
+    """Ledger streams and reasons of what was not sampled. That a program is no Python counts where samples
+    were asked for.
+    """
+    service = active.sampling
+    if service is None:
+        return []
+    asked = active.options.sample_asked
+    if service.failure:
+        if not asked:
+            say(f"not sampled: {service.failure}")
+            return []
+        return [("sampling", Reason(NOT_SAMPLED, service.failure))]
+    found = [
+        (f"process:{process}", Reason(NOT_SAMPLED, text))
+        for process, (text, is_python) in service.problems.items()
+        if is_python
+    ]
+    if asked and not found and not service.sampled and pid in service.problems:
+        found.append((f"process:{pid}", Reason(NOT_SAMPLED, service.problems[pid][0])))
+    return found
 
 
 def _length(ns: int) -> str:
@@ -216,7 +249,7 @@ def _likely_reason(program: Program, active: recording.Recording, finding: recor
         return (
             f"python {flag}: the environment is ignored, so the recorder never started; run it without {flag}"
         )
-    if not options.traces:
+    if not options.records:
         return "-t none"
     if active.notes or (active.problem and finding.status != "complete"):
         return "see above"

@@ -17,6 +17,7 @@ from tops_kit.session.ledger import Ledger
 from topsprof.capture import launches
 from topsprof.capture.kinds import rows_off
 from topsprof.capture.options import RecordOptions
+from topsprof.capture.sampling.service import SamplingService
 from topsprof.capture.unrecorded import Reason
 
 NOTES: Final = "notes"
@@ -38,9 +39,18 @@ class Recording:
     """A session being recorded. `close` ends it in order, whatever the program does meanwhile."""
 
     def __init__(
-        self, folder: Path, options: RecordOptions, command: Sequence[str], program: int | None = None
+        self,
+        folder: Path,
+        options: RecordOptions,
+        command: Sequence[str],
+        program: int | None = None,
+        *,
+        running: bool = False,
     ) -> None:
-        """`program`: process number of what will be run. Should we be killed, its end is the session's."""
+        """`program`: process number of what will be run. Should we be killed, its end is the session's.
+
+        `running`: it runs already, so it is sampled from now on, while the collector starts.
+        """
         from tops_kit.collect import start
 
         self.folder = folder
@@ -50,6 +60,7 @@ class Recording:
         self.unrecorded: dict[int, Reason] = {}  # by pid
         self.problem = ""
         self.on_close: Callable[[], None] = lambda: None
+        self.sampling: SamplingService | None = None
         self._closed = False
         self._begin = time.monotonic()
         self._on_since: float | None = None
@@ -58,7 +69,7 @@ class Recording:
         self.control = control_file.create(
             folder,
             policy=options.policy,
-            recording=layout.RECORDING_OFF,
+            recording=layout.RECORDING_ON if running else layout.RECORDING_OFF,
             capture_name=capture.name,
             capture_domain=capture.domain,
             capture_end=layout.CAPTURE_END_NONE if capture.mode == "none" else _CAPTURE_END[capture.end],
@@ -74,12 +85,19 @@ class Recording:
         )
         if options.save_launch:
             launches.ask(folder, options)
-        self.collector = start(
-            folder,
-            command=list(command),
-            wait="all" if options.wait_all else "primary",
-            program=program,
-        )
+        if running and program is not None:
+            self.sample(lambda: [program], children=options.children)
+        try:
+            self.collector = start(
+                folder,
+                command=list(command),
+                wait="all" if options.wait_all else "primary",
+                program=program,
+            )
+        except BaseException:
+            if self.sampling is not None:
+                self.sampling.stop()
+            raise
 
     @property
     def closed(self) -> bool:
@@ -90,6 +108,15 @@ class Recording:
         """The program starts now: the delay counts from here. Switches recording on where it shall be."""
         self._begin = time.monotonic()
         self.wake()
+
+    def sample(self, roots: Callable[[], list[int]], *, children: bool = True) -> None:
+        """Begin to sample the Pythons among these processes and what they start, where that is asked for."""
+        if not self.options.sample_hz or self._closed:
+            return
+        self.sampling = SamplingService(
+            self.folder, self.control, self.options.sample_hz, roots, children=children
+        )
+        self.sampling.start()
 
     def wake(self) -> float | None:
         """Do what is due; the seconds until something may be due again, None when nothing will."""
@@ -127,7 +154,7 @@ class Recording:
     def _switch_on(self) -> None:
         if self.options.capture.mode == "topstx":
             self.control.recording = layout.RECORDING_ARMED
-        elif self.options.from_start and self.options.capture.mode == "none" and self.options.traces:
+        elif self.options.from_start and self.options.capture.mode == "none" and self.options.records:
             self.control.recording = layout.RECORDING_ON
             self.ever_on = True
 
@@ -137,6 +164,8 @@ class Recording:
             return
         self._closed = True
         self.ever_on = self.ever_on or self.control.capture_count > 0
+        if self.sampling is not None:
+            self.sampling.stop()
         self.control.recording = layout.RECORDING_OFF
         self.notes = _take_notes(self.folder)
         try:
@@ -189,13 +218,13 @@ def _take_notes(folder: Path) -> list[str]:
 def note_end(
     folder: Path,
     pid: int,
-    code: int,
+    code: int | None,
     unrecorded: Iterable[tuple[str, Reason]],
     refused: Iterable[tuple[str, str]] = (),
 ) -> None:
     """Keep the program's exit code with the session, as attributes `program_pid` and `exit_code`, and in the
     ledger the processes that were not recorded (ledger stream and reason of each), and the kernels whose
-    launches were not saved (name and reason of each).
+    launches were not saved (name and reason of each). `code` None: nobody knows it.
     """
     manifest = _manifest(folder)
     ledger = Ledger.from_json(manifest["ledger"])
@@ -204,7 +233,9 @@ def note_end(
     for kernel, why in refused:
         ledger.count(f"launch:{kernel}", "dropped:not_saved", 1, why)
     manifest["ledger"] = ledger.to_json()
-    manifest["attributes"] |= {"program_pid": pid, "exit_code": code}
+    manifest["attributes"] |= {"program_pid": pid}
+    if code is not None:
+        manifest["attributes"]["exit_code"] = code
     write_json(folder / _MANIFEST, manifest)
 
 

@@ -16,7 +16,14 @@ from topstx.recorder.calls import LIMIT
 from tops_kit.errors import UserError
 from topsprof import naming
 from topsprof.capture.kinds import BACKTRACE_FRAMES, DEFAULT_TRACES, METRICS, kernel_regex, metric_bits
-from topsprof.capture.options import KNOWN_TRACES, RecordOptions, call_options, capture_range, trace_names
+from topsprof.capture.options import (
+    KNOWN_TRACES,
+    RecordOptions,
+    call_options,
+    capture_range,
+    sample_rate,
+    trace_names,
+)
 from topsprof.capture.platform import require_linux
 from topsprof.terminal import is_terminal, note, part
 
@@ -40,7 +47,6 @@ _STATS_METRICS: Final = "roofline,stalls,per-line"
 """What --stats asks of --metrics where nothing else is asked: what its tables of kernels and lines show."""
 
 _LATER: Final = {
-    "--sample": "sampling",
     "--export-visual-profiler": "this export",
 }
 
@@ -94,8 +100,8 @@ def _add_recording(parser: argparse.ArgumentParser) -> None:
         "--trace",
         "--enable-activities",
         metavar="NAMES",
-        default=",".join(DEFAULT_TRACES),
-        help=f"{', '.join(KNOWN_TRACES)}, or none (default: {','.join(DEFAULT_TRACES)}); python[:GLOB] is "
+        help=f"{', '.join(KNOWN_TRACES)}, or none (default: {','.join(DEFAULT_TRACES)}, and samples "
+        "of Python programs); python[:GLOB] is "
         "calls of functions in the program's own code, or in modules or files like GLOB",
     )
     _add_switch(group, "--python-c-calls", help_text="with -t python: what those functions call in C, too")
@@ -106,6 +112,11 @@ def _add_recording(parser: argparse.ArgumentParser) -> None:
         default=LIMIT,
         help="of a function called more than N times in a second, count further calls only (default: "
         f"{LIMIT}); or off",
+    )
+    group.add_argument(
+        "--sample",
+        metavar="HZ",
+        help="sample the stacks of Python programs so often a second, or off (default: 1000; off with -t)",
     )
     group.add_argument("--kernel-include-regex", metavar="REGEX", help="only kernels whose name has this")
     group.add_argument("--kernel-exclude-regex", metavar="REGEX", help="not kernels whose name has this")
@@ -240,7 +251,7 @@ def record_options(args: argparse.Namespace) -> RecordOptions:
     return RecordOptions(
         output=args.output,
         force=args.force_overwrite,
-        traces=trace_names(args.trace),
+        traces=DEFAULT_TRACES if args.trace is None else trace_names(args.trace),
         delay_s=args.delay,
         duration_s=args.duration,
         from_start=args.profile_from_start == "on",
@@ -259,7 +270,9 @@ def record_options(args: argparse.Namespace) -> RecordOptions:
         save_launch_count=args.save_launch_count,
         save_launch_limit=args.save_launch_limit,
         backtrace=BACKTRACE_FRAMES if args.backtrace else 0,
-        calls=call_options(args.trace, c_calls=args.python_c_calls, limit=args.python_call_limit),
+        calls=call_options(args.trace or "", c_calls=args.python_c_calls, limit=args.python_call_limit),
+        sample_hz=sample_rate(args.sample, args.trace),
+        sample_asked=args.sample is not None or args.trace is not None,
         metrics=metric_bits(_STATS_METRICS if args.stats and args.metrics is None else args.metrics),
     )
 

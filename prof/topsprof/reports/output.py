@@ -100,10 +100,12 @@ def _tell(text: str) -> None:
 def _default_reports(data: Data) -> list[tuple[str, Report]]:
     # reports of what only our own runtime tells have nothing to say of another tool's trace
     entries = registry.DEFAULT if data.devices else registry.DEFAULT_ANYWHERE
+    recorded = data.session.info.get("kind") == "recording"
     return [
         registry.find(name)
         for name, needed in entries
         if any(data.tables.get(table) for table in needed.split("|"))
+        and (recorded or name not in registry.OF_RECORDINGS)
     ]
 
 

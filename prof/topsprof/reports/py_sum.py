@@ -6,36 +6,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from topsprof.reports._samples import ALL, RAN, by_frame
 from topsprof.reports.model import Report, Row, column
 
 if TYPE_CHECKING:
     from topsprof.reports.data import Data
 
-_SAMPLES = """
-    WITH RECURSIVE taken AS (
-        -- a sample stands for its weight in ns; samples of a profile without a clock count, but have no time
-        SELECT stack_id, count(*) AS samples, sum(CASE WHEN unit = 'ns' THEN weight ELSE 0 END) AS ns,
-               sum(CASE WHEN unit = 'ns' OR weight IS NULL THEN 1 ELSE weight END) AS weight
-        FROM {sample} WHERE coalesce(unit, 'ns') <> 'bytes' AND stack_id IS NOT NULL GROUP BY stack_id
-    ), frames AS (
-        SELECT stack_id AS leaf, stack_id AS frame FROM taken
-        UNION  -- not UNION ALL: a damaged stack that runs in a circle ends
-        SELECT leaf, parent_id FROM frames JOIN stack ON stack.stack_id = frame WHERE parent_id IS NOT NULL
-    ), named AS (
-        -- once per function, however often it recurs in a stack
-        SELECT DISTINCT leaf, name FROM frames JOIN stack ON stack.stack_id = frame
-    ), inclusive AS (
-        SELECT named.name, sum(ns) AS total_ns FROM named JOIN taken ON leaf = taken.stack_id GROUP BY
-        named.name
-    ), own AS (
-        SELECT name, sum(ns) AS self_ns, sum(weight) AS weight FROM taken JOIN stack USING (stack_id) GROUP
-        BY name
-    )
-    SELECT coalesce(100 * coalesce(weight, 0) / nullif(sum(weight) OVER (), 0), 0) AS share,
-           round(coalesce(self_ns, 0))::HUGEINT, round(total_ns)::HUGEINT, round(coalesce(weight,
-           0))::HUGEINT, name
-    FROM inclusive LEFT JOIN own USING (name) ORDER BY share DESC, total_ns DESC, name
-"""
+_SAMPLES = by_frame("name", RAN)
+_WALL = by_frame("name", ALL)
 
 
 def _rows(data: Data) -> Iterator[Row]:
@@ -75,9 +53,9 @@ def _call_rows(data: Data) -> Iterator[Row]:
 _BASE = Report(
     "py_sum",
     "Python Function Summary",
-    "Python functions by own time: from samples where there are any, else from traced calls (then Samples "
-    "is the number of "
-    "calls). Arguments `samples` and `calls` choose.",
+    "Python functions by own time while they ran: from samples where there are any, else from traced "
+    "calls (then Samples is the number of calls). Arguments `samples` and `calls` choose; `wall` counts "
+    "waiting, too.",
     requires=("sample|python",),
     columns=(
         column("Self (%)", "percent"),
@@ -87,11 +65,13 @@ _BASE = Report(
         column("Name"),
     ),
     compute=_rows,
+    first=20,
 )
 REPORT = replace(
     _BASE,
     variants={
         "samples": replace(_BASE, requires=("sample",), compute=lambda data: data.query(_SAMPLES)),
+        "wall": replace(_BASE, requires=("sample",), compute=lambda data: data.query(_WALL)),
         "calls": replace(_BASE, requires=("python",), compute=_call_rows),
     },
 )

@@ -33,6 +33,7 @@ DEFAULT: tuple[tuple[str, str], ...] = (
     ("op_sum", "op"),
     ("py_call_sum", "python"),
     ("py_sum", "sample"),
+    ("py_waits", "sample"),
 )
 """What is shown of a session with a device of ours when no report is asked for: name, and the tables of which
 one must have rows."""
@@ -48,6 +49,9 @@ _OWN = frozenset(
         "stream_race",
     }
 )
+
+OF_RECORDINGS = frozenset({"py_waits"})
+"""Those of them that only samples of ours tell."""
 
 DEFAULT_ANYWHERE = tuple(entry for entry in DEFAULT if entry[0] not in _OWN)
 """The same for sessions without one: what most traces have, and what comes from kept summaries."""

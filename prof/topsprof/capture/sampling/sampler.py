@@ -25,6 +25,7 @@ UNNAMED: Final = -1
 GC, TRUNCATED, HOLDS_GIL, AT_CALL = 1, 2, 4, 8
 """Bits of the column `flags`."""
 
+_THREADS_NAMED: Final = 4096
 _FIRST_TASKS_PAUSE: Final = 1
 _LONGEST_TASKS_PAUSE: Final = 64
 _Kind = Literal["q", "i", "h", "B"]
@@ -160,6 +161,21 @@ class Sampler:
     def tasks(self) -> list[Task]:
         """All asyncio tasks of now that are not done. Takes some 0.1 ms a task: not for every sample."""
         return self._asyncio.tasks(self._objects.interpreters(self.target.runtime))
+
+    def thread_names(self) -> dict[int, str]:
+        """Names that the program gave its threads, by the system's number of each."""
+        objects = self._objects
+        names: dict[int, str] = {}
+        for interpreter in objects.interpreters(self.target.runtime):
+            module = objects.module_dict(interpreter, "threading")
+            active = objects.item(module, "_active") if module else 0
+            for _, thread in objects.entries(active, _THREADS_NAMED) if active else ():
+                of_thread = dict(objects.attributes(thread))
+                tid = objects.integer(of_thread.get("_native_id", 0))
+                name = objects.text(of_thread.get("_name", 0))
+                if tid and name:
+                    names[tid] = name
+        return names
 
     def frame(self, code: int, instruction: int) -> Frame | None:
         """The frame of an instruction: addresses are those in the process. None: there is no such code."""
