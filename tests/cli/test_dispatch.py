@@ -163,5 +163,5 @@ def test_recording_says_that_it_needs_linux(
 
 
 def test_later_options_say_so(capsys: pytest.CaptureFixture[str]) -> None:
-    assert dispatcher.main(["run", "--sample", "1000", "true"]) == 2
+    assert dispatcher.main(["run", "--export-visual-profiler", "true"]) == 2
     assert "not part of this version" in capsys.readouterr().err

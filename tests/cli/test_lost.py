@@ -89,8 +89,9 @@ def test_a_folder_removed_while_recording_is_one_clear_line(cli: Any, read_line:
 
 def test_a_program_without_our_environment_is_explained(cli: Any) -> None:
     done = cli(
-        "run", "-o", "a", "--", "env", "-i", sys.executable, cli.script("import topstx; topstx.mark(1)")
-    )
+        "run", "--sample", "off", "-o", "a", "--", "env", "-i", sys.executable,
+        cli.script("import topstx; topstx.mark(1)"),
+    )  # fmt: skip
     assert done.returncode == 0
     # it is named where it lived long enough to be seen
     assert "nothing recorded" in done.stderr and "environment" in done.stderr
