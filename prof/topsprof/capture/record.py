@@ -232,8 +232,9 @@ def sampling_notes(active: recording.Recording, pid: int, say: Say) -> list[tupl
         for process, (text, is_python) in service.problems.items()
         if is_python
     ]
-    if asked and not found and not service.sampled and pid in service.problems:
-        found.append((f"process:{pid}", Reason(NOT_SAMPLED, service.problems[pid][0])))
+    if asked and not found and not service.sampled:
+        text, _ = service.problems.get(pid, ("the program ended before it could be looked at", False))
+        found.append((f"process:{pid}", Reason(NOT_SAMPLED, text)))
     return found
 
 
