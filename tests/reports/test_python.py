@@ -35,9 +35,7 @@ CALLS = {
 def test_samples_count_a_recursive_function_once(make_session, report_json):
     rows = report_json(make_session(SAMPLED), "py_sum")
     shares = [row.pop("Self (%)") for row in rows]
-    assert shares == pytest.approx(
-        [100 * 3000 / 3500, 100 * 500 / 3500]
-    )  # of the time that samples stand for
+    assert shares == pytest.approx([100 * 3000 / 3500, 100 * 500 / 3500])  # of time
     assert rows == [
         {"Self Time (ns)": 3000, "Total Time (ns)": 3000, "Samples": 3, "Name": "f"},
         {"Self Time (ns)": 500, "Total Time (ns)": 3500, "Samples": 1, "Name": "main"},
