@@ -9,6 +9,7 @@ without `client` a call means the only one there is.
 
 from __future__ import annotations
 
+import operator
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 from tops_kit.runtime.hooks import HOOKS
 from topspti.buffers import Complete, Request
 from topspti.client import ActivityClient
-from topspti.errors import PtiError
+from topspti.errors import PtiError, shown
 from topspti.kinds import ActivityKind
 from topspti.layouts import read_record
 from topspti.records import Record
@@ -38,8 +39,10 @@ class _Clients:
             self._all = [each for each in self._all if each is not client]
 
     def meant(self, client: ActivityClient | None) -> ActivityClient:
-        if client is not None:
+        if isinstance(client, ActivityClient):
             return client
+        if client is not None:
+            raise PtiError(f"a client is what activity_register_callbacks gave, not {shown(client)}")
         if not self._all:
             raise PtiError(
                 "there are no buffers yet: call activity_register_callbacks(request, complete) first"
@@ -118,19 +121,26 @@ def activity_push_external_correlation_id(kind: int, external_id: int) -> None:
 
     Raises PtiError: an id or kind that is no unsigned number of 64 or 32 bits.
     """
-    if not 0 <= external_id < 1 << 64 or not 0 <= kind < 1 << 32:
-        raise PtiError(
-            f"external id {external_id} of kind {kind}: an id has 64 bits, a kind 32, without a sign"
-        )
-    HOOKS.push_external(int(kind), external_id)
+    HOOKS.push_external(_unsigned(kind, 32, "a kind"), _unsigned(external_id, 64, "an external id"))
 
 
 def activity_pop_external_correlation_id(kind: int) -> int:
     """The id that was pushed last for this kind on this thread. Raises PtiError: there is none."""
-    out = HOOKS.pop_external(int(kind))
+    number = _unsigned(kind, 32, "a kind")
+    out = HOOKS.pop_external(number)
     if out is None:
-        raise PtiError(f"no external id of kind {int(kind)} is pushed on this thread")
+        raise PtiError(f"no external id of kind {number} is pushed on this thread")
     return out
+
+
+def _unsigned(value: Any, bits: int, what: str) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = -1
+    if not 0 <= number < 1 << bits:
+        raise PtiError(f"{what} is a number of {bits} bits without a sign, not {shown(value)}")
+    return number
 
 
 def get_timestamp() -> int:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tops_kit.runtime.hooks import of_signal
-from topspti.layouts import Layout
+from topspti.layouts import Layout, bytes_of
 
 Request = Callable[[], Any]
 Complete = Callable[[Any, int, int], object]
@@ -47,8 +47,14 @@ class Buffers:
         self._dropped_here = 0  # since the last buffer was handed over
         self._dropped_unasked = 0  # since num_dropped was asked
         self.broken = False
+        self._told = False  # that request gives what is no buffer
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=functools.partial(_forked, weakref.ref(self)))
+
+    @property
+    def own_code(self) -> bool:
+        """Whether this thread is in the client's `request` or `complete`."""
+        return self._own.deep
 
     def add(self, layout: Layout, values: Values) -> None:
         """Store a record, or count it as dropped."""
@@ -98,14 +104,17 @@ class Buffers:
         got = self._call(self._request)
         spare = None
         with self._lock:
-            view = None if got is None else _bytes_of(got)
+            view = None if got is None else bytes_of(got)
+            if view is not None and view.readonly:
+                view = None
             if view is None:
                 self._drop()
             elif self._current is None:
                 self._current, self._filled = (got, view), 0
             else:  # another thread was quicker
                 spare = got
-        if got is not None and view is None:
+        if got is not None and view is None and not self._told:
+            self._told = True
             self._tell(
                 f"request gave {type(got).__name__}, no writable contiguous bytes: records are dropped"
             )
@@ -160,13 +169,3 @@ def _forked(of: weakref.ref[Buffers]) -> None:
     buffers = of()
     if buffers is not None:
         buffers.forget()
-
-
-def _bytes_of(buffer: Any) -> memoryview | None:
-    try:
-        view = memoryview(buffer)
-        if view.readonly or not view.c_contiguous:
-            return None
-        return view.cast("B")
-    except (TypeError, BufferError):
-        return None

@@ -17,7 +17,7 @@ from typing import Any
 from tops_kit.runtime.api_point import ApiCall
 from tops_kit.runtime.api_table import NAMES
 from tops_kit.runtime.hooks import HOOKS, Hooks, Subscription
-from topspti.errors import PtiError
+from topspti.errors import PtiError, shown
 from topspti.kinds import CallbackSite, Domain
 
 
@@ -122,6 +122,8 @@ class Subscriber:
     """A callback and what it is called for; nothing at first."""
 
     def __init__(self, callback: Callback, hooks: Hooks = HOOKS) -> None:
+        if not callable(callback):
+            raise PtiError(f"a callback is a function, not {shown(callback)}")
         self._callback = callback
         self._subscription: Subscription = hooks.subscribe(self._enter, self._exit)
 
@@ -176,35 +178,41 @@ def subscribe(callback: Callback) -> Subscriber:
 
 
 def unsubscribe(subscriber: Subscriber) -> None:
-    """No more callbacks."""
-    subscriber.close()
+    """No more callbacks. Raises PtiError."""
+    _subscriber(subscriber).close()
 
 
 def enable_callback(on: bool, subscriber: Subscriber, domain: Domain | int, cbid: int) -> None:
     """Callbacks of one API. Raises PtiError."""
-    subscriber.enable(domain, cbid, on)
+    _subscriber(subscriber).enable(domain, cbid, on)
 
 
 def enable_domain(on: bool, subscriber: Subscriber, domain: Domain | int) -> None:
     """Callbacks of a domain. Raises PtiError."""
-    subscriber.enable_domain(domain, on)
+    _subscriber(subscriber).enable_domain(domain, on)
 
 
 def enable_all_domains(on: bool, subscriber: Subscriber) -> None:
     """Callbacks of all there is. Raises PtiError."""
-    subscriber.enable_all_domains(on)
+    _subscriber(subscriber).enable_all_domains(on)
 
 
 def get_callback_name(domain: Domain | int, cbid: int) -> str:
     """The name of an API. Raises PtiError: there is no such domain or number."""
     names = NAMES[_domain(domain)]
-    if cbid not in names:
-        raise PtiError(f"{_domain(domain).name} has no callback {cbid}: topspti.cbids has them all")
+    if not isinstance(cbid, int) or cbid not in names:
+        raise PtiError(f"{_domain(domain).name} has no callback {shown(cbid)}: topspti.cbids has them all")
     return names[cbid]
+
+
+def _subscriber(value: Any) -> Subscriber:
+    if not isinstance(value, Subscriber):
+        raise PtiError(f"a subscriber is what topspti.subscribe gave, not {shown(value)}")
+    return value
 
 
 def _domain(domain: Domain | int) -> Domain:
     try:
         return Domain(domain)
-    except ValueError:
-        raise PtiError(f"no domain {domain}: topspti.Domain has them all") from None
+    except (ValueError, TypeError):
+        raise PtiError(f"no domain {shown(domain)}: topspti.Domain has them all") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tops_kit.runtime.api_table import DRIVER_IDS, RUNTIME_IDS
-from topspti.errors import PtiError
+from topspti.errors import PtiError, shown
 
 RUNTIME: Final = "TOPSPTI_RUNTIME_TRACE_CBID_"
 DRIVER: Final = "TOPSPTI_DRIVER_TRACE_CBID_"
@@ -17,8 +17,8 @@ ALL: Final = {
 
 def cbid(name: str) -> int:
     """The callback id of a runtime API: cbid("topsMalloc"). Raises PtiError: there is no such API."""
-    if name not in RUNTIME_IDS:
-        raise PtiError(f"no runtime API {name!r}: topspti.cbids.ALL has them all")
+    if not isinstance(name, str) or name not in RUNTIME_IDS:
+        raise PtiError(f"no runtime API {shown(name)}: topspti.cbids.ALL has them all")
     return RUNTIME_IDS[name]
 
 

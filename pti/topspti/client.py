@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tops_kit.runtime.activity import Activity, KernelActivity
+from tops_kit.runtime.activity import MEMORY_ALLOC, Activity, KernelActivity, MarkerActivity, MemoryActivity
 from tops_kit.runtime.hooks import HOOKS, Hooks, Sink
 from topspti.buffers import Buffers, Complete, Request
-from topspti.errors import PtiError
+from topspti.errors import PtiError, shown
 from topspti.kinds import HOOK_KINDS, ActivityKind
 from topspti.layouts import NEWEST, Layout
 from topspti.metrics import METRICS, metric_values
@@ -28,6 +28,9 @@ class ActivityClient:
     """
 
     def __init__(self, request: Request, complete: Complete, hooks: Hooks = HOOKS) -> None:
+        for name, function in (("request", request), ("complete", complete)):
+            if not callable(function):
+                raise PtiError(f"{name} is a function, not {shown(function)}")
         self._hooks = hooks
         self._buffers = Buffers(request, complete, hooks.untraced)
         self._plain: dict[int, tuple[Layout, Callable[[Any], Values]]] = {}  # by bit of the activity
@@ -54,20 +57,24 @@ class ActivityClient:
 
     def filter_kernels(self, wanted: Callable[[str], bool] | None) -> None:
         """Records of those kernels only for whose full name `wanted` is true; None: of all."""
+        if wanted is not None and not callable(wanted):
+            raise PtiError(f"a filter is a function of a kernel's name, not {shown(wanted)}")
         self._filter = wanted
 
     def choose_metrics(self, names: Iterable[str]) -> None:
         """Which counters KERNEL_METRIC has. Raises PtiError: there is none of that name."""
+        if not isinstance(names, Iterable):
+            raise PtiError(f"metrics are a list of names, not {shown(names)}")
         chosen = tuple(names)
         for name in chosen:
-            if name not in METRICS:
-                raise PtiError(f"no metric {name!r}: topspti.METRICS has them all")
+            if not isinstance(name, str) or name not in METRICS:
+                raise PtiError(f"no metric {shown(name)}: topspti.METRICS has them all")
         self._metrics = chosen
 
     def sample_every(self, cycles: int) -> None:
         """The period of PC_SAMPLING, in cycles of a SIP (1024 at first). Raises PtiError: not positive."""
-        if cycles <= 0 or cycles >= 1 << 32:
-            raise PtiError(f"a sampling period is a positive number of cycles, not {cycles}")
+        if not isinstance(cycles, int) or not 0 < cycles < 1 << 32:
+            raise PtiError(f"a sampling period is a positive number of cycles, not {shown(cycles)}")
         self._sample_cycles = cycles
 
     def flush_all(self, forced: bool = False) -> None:
@@ -82,6 +89,8 @@ class ActivityClient:
 
         There is no thread of ours in the program: the next record after the period hands over.
         """
+        if period_ms is not None and (not isinstance(period_ms, int | float) or not 0 <= period_ms < 1e15):
+            raise PtiError(f"a period is a number of ms, not {shown(period_ms)}")
         self._period_s = period_ms / 1000 if period_ms else None
 
     def num_dropped_records(self) -> int:
@@ -114,6 +123,8 @@ class ActivityClient:
         self._sink.set_kinds(mask)
 
     def _take(self, bit: int, activity: Activity) -> None:
+        if self._buffers.own_code and _is_own(activity):
+            return
         if isinstance(activity, KernelActivity):
             wanted = self._filter
             if wanted is not None and not self._hooks.untraced(wanted, activity.full_name):
@@ -149,12 +160,22 @@ class ActivityClient:
                 add(NEWEST[ActivityKind.PC_SAMPLING], values)
 
 
+def _is_own(activity: Activity) -> bool:
+    """Of what comes while a tool's code runs for a buffer: whether the tool did it. It would go on for ever.
+
+    What is not traced has no correlation; of what is freed it says nothing: that is the program's, mostly.
+    """
+    if isinstance(activity, MemoryActivity):
+        return activity.operation == MEMORY_ALLOC and not activity.correlation_id
+    return isinstance(activity, MarkerActivity) or getattr(activity, "correlation_id", None) == 0
+
+
 def known(kind: ActivityKind | int) -> ActivityKind:
     """A kind by its number. Raises PtiError: there is none, or no activity of it."""
     try:
         out = ActivityKind(kind)
-    except ValueError:
-        raise PtiError(f"no activity kind {kind}: topspti.ActivityKind has them all") from None
+    except (ValueError, TypeError):
+        raise PtiError(f"no activity kind {shown(kind)}: topspti.ActivityKind has them all") from None
     if out not in HOOK_KINDS:
         raise PtiError(f"{out.name}: no activity of this kind is recorded")
     return out

@@ -13,8 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
+
 from topspti import records
-from topspti.errors import PtiError
+from topspti.errors import PtiError, shown
 from topspti.kinds import ActivityKind
 from topspti.records import Record
 from topspti.strings import STRINGS
@@ -127,8 +129,15 @@ def read_record(buffer: Any, offset: int, valid_bytes: int) -> Record | None:
     A kind of a later version comes as a bare Record, a longer version as the newest that is known. Raises
     PtiError: there is no whole record, so this is no buffer of ours, or another's size.
     """
+    if not isinstance(valid_bytes, int | np.integer):
+        raise PtiError(f"valid_bytes is a number of bytes, not {shown(valid_bytes)}")
     if offset >= valid_bytes:
         return None
+    if type(buffer) is not bytearray and type(buffer) is not bytes:
+        view = bytes_of(buffer)
+        if view is None:
+            raise PtiError(f"a buffer is contiguous bytes, not {shown(buffer)}")
+        buffer = view
     if offset + HEADER.size > min(valid_bytes, len(buffer)):
         raise PtiError(_broken(offset, valid_bytes))
     kind, version, size = HEADER.unpack_from(buffer, offset)
@@ -143,6 +152,19 @@ def read_record(buffer: Any, offset: int, valid_bytes: int) -> Record | None:
         raise PtiError(_broken(offset, valid_bytes))
     out: Record = layout.read(buffer, offset, end)
     return out
+
+
+def bytes_of(buffer: Any) -> memoryview | None:
+    """The bytes of something contiguous, of any type and shape; None: it is not, or has objects."""
+    try:
+        view = memoryview(buffer)
+        if view.format == "B" and view.ndim == 1 and view.contiguous:
+            return view
+        if "O" in view.format:
+            return None
+        return np.frombuffer(buffer, np.uint8).data
+    except (TypeError, ValueError, BufferError):
+        return None
 
 
 def _broken(offset: int, valid_bytes: int) -> str:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from topspti.errors import PtiError, launch_timing, shown
+
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
@@ -92,5 +94,10 @@ METRICS: Final[Mapping[str, Metric]] = MappingProxyType({metric.name: metric for
 
 
 def metric_values(timing: LaunchTiming, names: tuple[str, ...] | None = None) -> dict[str, float]:
-    """The counters of a launch, all or some. Raises KeyError: there is none of that name."""
+    """The counters of a launch, all or some. Raises PtiError: no timing, or no such counter."""
+    if not isinstance(timing, launch_timing()):
+        raise PtiError(f"a launch's timing is Launch.timing, not {shown(timing)}")
+    for name in () if names is None else names:
+        if not isinstance(name, str) or name not in METRICS:
+            raise PtiError(f"no metric {shown(name)}: topspti.METRICS has them all")
     return {name: METRICS[name].of(timing) for name in (METRICS if names is None else names)}

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from topspti.errors import PtiError, launch_timing, shown
+
 if TYPE_CHECKING:
     from tops_kit.engine.report import LaunchTiming
 
@@ -30,7 +32,12 @@ def pc_samples(timing: LaunchTiming, period_cycles: int) -> list[LineSamples]:
     """Samples of a launch, at one in `period_cycles` (> 0) cycles of each SIP that ran threads.
 
     Time before a SIP's first thread and after its last has no line: path "", line 0, reason "launch", "tail".
+    Raises PtiError: no timing, or no period.
     """
+    if not isinstance(timing, launch_timing()):
+        raise PtiError(f"a launch's timing is Launch.timing, not {shown(timing)}")
+    if not isinstance(period_cycles, int) or period_cycles <= 0:
+        raise PtiError(f"a sampling period is a positive number of cycles, not {shown(period_cycles)}")
     out = []
     passed = taken = 0
     for path, line, reason, cycles in _cycles(timing):
