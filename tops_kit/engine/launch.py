@@ -47,9 +47,7 @@ class Engines:
         self._c: CEngine | None = None
         self.why_not = ""  # why there is no C engine
         self._warned = False
-        self._oracles: OrderedDict[Program, Oracle] = (
-            OrderedDict()
-        )  # each holds its program
+        self._oracles: OrderedDict[Program, Oracle] = OrderedDict()  # each holds its program
 
     def c(self) -> CEngine | None:
         """The C machine, or None where the extension isn't built or TOPSKIT_PURE is set.
