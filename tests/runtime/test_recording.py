@@ -470,3 +470,16 @@ def test_launches_in_c_and_in_python_leave_the_same_rows(tmp_path: Path, argumen
         seen.append(tables)
     assert len(seen[0]["api"]) > 50
     assert seen[0] == seen[1]
+
+
+def test_a_clock_that_is_set_inside_the_command_is_told(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-m", "topsprof", "run", "-o", "case", "--", "env", "TOPS_CLOCK=model",
+         sys.executable, "-c", "import tops_kit as tops; tops.synchronize()"],
+        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=240,
+        env={k: v for k, v in os.environ.items() if not k.startswith(("TOPSTX_", "TOPS_"))}
+        | {"TOPS_STATE_DIR": str(tmp_path / "state")},
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert "TOPS_CLOCK=model is set too late: the recording began with virtual" in done.stderr

@@ -105,6 +105,11 @@ class Runtime:
             self.timeline = Timeline()
             self.racing = Racing()
             self.clock = Clock(FOLLOWER.base(mode), spec, beside=self._beside)
+            if os.environ.get("TOPS_CLOCK") and self.clock.base.mode != mode:
+                self.warn(
+                    f"TOPS_CLOCK={mode} is set too late: the recording began with {self.clock.base.mode}; "
+                    f"set it in front, as in TOPS_CLOCK={mode} topsprof run ..."
+                )
             self.blocking = os.environ.get("TOPS_LAUNCH_BLOCKING", "") not in ("", "0")
             from tops_kit.runtime.context import Context
 
