@@ -1,4 +1,5 @@
 /* Launches from Python: arguments unpacked (packing.py), run, results made into Python objects (c_engine.py). */
+#include "../deferral.h"
 #include "module.h"
 #include "tiles/tiles.h"
 #include "timing_object.h"
@@ -114,9 +115,15 @@ bool launch_take_grid(launch *l) {
     return true;
 }
 
+int look_for_signals(void) {
+    static const deferral_functions *deferral;
+    if (!deferral && !(deferral = PyCapsule_Import(DEFERRAL_CAPSULE, 0))) PyErr_Clear(); /* without it nothing is deferred */
+    return deferral ? deferral->check() : PyErr_CheckSignals();
+}
+
 int launch_signals(void *data) {
     (void)data;
-    return PyErr_CheckSignals();
+    return look_for_signals();
 }
 
 bool launch_take_part(launch *l, PyObject *wanted, timing_parameters *part) {

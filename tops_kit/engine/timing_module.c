@@ -1,4 +1,5 @@
 /* tops_kit.engine._timing: the cost model over events that exist already. */
+#include "module.h"
 #include "timing_object.h"
 
 enum { INTERFACE = 1 }; /* grows with what timing.py has to know */
@@ -55,7 +56,7 @@ static bool take(held *h, PyObject *traces, Py_ssize_t threads, int32_t pcs, int
 
 static int signals(void *unused) {
     (void)unused;
-    return PyErr_CheckSignals();
+    return look_for_signals();
 }
 
 /* Feeds all, or `chunk` events a thread at a time. */

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from tops_kit import deferral
 from tops_kit.errors import UserError
 from tops_kit.gcu.specification import Specification
 
@@ -127,6 +128,7 @@ class _Cut:
         self._depth = 0
 
     def __enter__(self) -> None:
+        deferral.enter()
         self._base.begin_cut()
         if self._base.mode != "model":
             self._thread = threading.get_ident()
@@ -138,6 +140,7 @@ class _Cut:
             if not self._depth:
                 self._thread = 0
         self._base.end_cut()
+        deferral.leave()
 
     @property
     def own(self) -> bool:
@@ -244,7 +247,7 @@ class Clock:
             elif self.jumps() or self._cut.own:
                 self.base.advance(time_ns - now_ns)
             else:
-                self._sleep((time_ns - now_ns) / 1e9)
+                deferral.outside(self._sleep, (time_ns - now_ns) / 1e9)
         return now_ns
 
     def _move(self, ns: int) -> None:

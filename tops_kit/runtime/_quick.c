@@ -13,6 +13,7 @@ static PyObject *setup(PyObject *module, PyObject *args) {
     PyObject *classes, *given;
     if (!PyArg_ParseTuple(args, "O!O!", &PyDict_Type, &classes, &PyDict_Type, &given)) return NULL;
     if (!make_names() || !find_slots(classes) || !take_given(given)) return NULL;
+    if (!(deferral = PyCapsule_Import(DEFERRAL_CAPSULE, 0))) PyErr_Clear();
     Py_RETURN_NONE;
 }
 

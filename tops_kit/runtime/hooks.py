@@ -28,6 +28,7 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
+from tops_kit.deferral import enter, leave
 from tops_kit.runtime import activity as acts
 from tops_kit.runtime.activity import Activity, ExternalCorrelation, OverheadActivity
 from tops_kit.runtime.api_point import ApiCall, ApiPoint, ThreadState
@@ -452,9 +453,13 @@ def api(
 
         @functools.wraps(function)
         def wrapper(*args: P.args, **keywords: P.kwargs) -> R:
-            if point.idle:
-                return function(*args, **keywords)
-            return point.run(function, args, keywords)
+            enter()
+            try:
+                if point.idle:
+                    return function(*args, **keywords)
+                return point.run(function, args, keywords)
+            finally:
+                leave()
 
         return wrapper
 

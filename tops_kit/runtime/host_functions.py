@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tops_kit.deferral import outside
 from tops_kit.gcu.simulation import Operation
 from tops_kit.runtime import activity as acts
 from tops_kit.runtime.codes import Code
@@ -104,8 +105,8 @@ class _HostCall:
         local.callback_ns = 0
         begin_ns = clock.now_ns()
         try:
-            self.function(*self.args)
-        except Exception as error:
+            outside(self.function, *self.args)
+        except BaseException as error:  # also of a signal's handler: the device goes on first
             context.host_errors.append(error)
             context.trouble = True
         finally:

@@ -6,6 +6,7 @@ import ctypes
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from tops_kit.deferral import outside
 from tops_kit.gcu.shared_memory import PLACE, OpenedFile, SharedFile, SharedMemoryError
 from tops_kit.gcu.state.processes import Identity, alive, own_identity
 from tops_kit.runtime.codes import Code
@@ -87,7 +88,7 @@ class SharedEvent:
                         f"event {event_id} is never reached: process {who.pid}, which recorded it, has ended",
                     )
             polls += 1
-            time.sleep(_POLL_S)
+            outside(time.sleep, _POLL_S)
         return left_ns
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from tops_kit.deferral import enter, leave
 from tops_kit.errors import UserError
 from tops_kit.gcu import Specification
 from tops_kit.isa.dtypes import DType
@@ -70,6 +71,7 @@ class Launcher(_Caller):
         Raises LaunchError (arguments), KernelError (it can't be compiled), TopsError (the device),
         KernelFault (on the host's arrays: it did what it must not), KeyboardInterrupt.
         """
+        enter()
         try:
             stream = self.settings.stream or RUNTIME.local.stream
             plan, values, on_device = self.plan_for(args, keywords, stream)
@@ -88,6 +90,8 @@ class Launcher(_Caller):
             return launch_kernel(plan, values, stream, on_device)
         except UserError as error:
             raise error.with_traceback(None) from None  # it says the user's place; ours would hide it
+        finally:
+            leave()
 
     def prepare(self, *args: Any, **keywords: Any) -> None:
         """Compile for arguments like these, and launch nothing: then the first launch takes no longer than

@@ -300,6 +300,11 @@ def _later(
             launch._error = error
             operation.on_done = context.fail(error)
             return
+        except BaseException as error:  # of a signal's handler: the queue goes on
+            operation.duration_ns = plan.untimed_ns
+            context.host_errors.append(error)
+            context.trouble = True
+            return
         if outcome is None:
             assert fault is not None
             operation.duration_ns = plan.untimed_ns

@@ -15,6 +15,7 @@ import warnings
 from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tops_kit.deferral import outside
 from tops_kit.errors import UserError
 from tops_kit.gcu import Specification, state
 from tops_kit.gcu.clock import Clock, LocalTimeBase, TimeBase, clock_mode
@@ -336,7 +337,7 @@ class Runtime:
                 if self.host_calls or self.calling:
                     # of another thread: it says when it has ended
                     if not self.host_calls:
-                        time.sleep(_LOOK_S)
+                        outside(time.sleep, _LOOK_S)
                 elif not operation.done and timeline.next_event_ns() is None:
                     fail(Code.topsErrorNotReady, "waits for something that nobody does")
                 continue

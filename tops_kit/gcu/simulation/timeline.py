@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
+from tops_kit import deferral
 from tops_kit.gcu.simulation.bandwidth import Bandwidth
 from tops_kit.gcu.simulation.checks import engine_of, lacks
 from tops_kit.gcu.simulation.delivery import deliver, hand_out
@@ -36,7 +36,7 @@ class Timeline:
 
     def __init__(self) -> None:
         self.now_ns = 0
-        self.lock = threading.RLock()  # held in every call; also for what a caller wants to do as one
+        self.lock = deferral.lock()  # held in every call; also for what a caller wants to do as one
         self.devices: list[DeviceSimulation] = []
         self._submitted = 0
         self._arrivals = 0

@@ -6,6 +6,8 @@ import errno
 import sys
 import time
 
+from tops_kit import deferral
+
 if sys.platform == "win32":
     import msvcrt
 
@@ -63,6 +65,6 @@ def lock_within(descriptor: int, seconds: float) -> bool:
     while not try_lock(descriptor):
         if time.monotonic() >= until:
             return False
-        time.sleep(pause_s)
+        deferral.outside(time.sleep, pause_s)
         pause_s = min(pause_s + 0.00002, 0.002)
     return True

@@ -1,6 +1,7 @@
 /* The type Caller: a launcher's call, in the usual case. What launching.py does in launch_kernel, launch_on_device and submit. */
 #ifndef QUICK_CALLER_H
 #define QUICK_CALLER_H
+#include "../../deferral.h"
 #include "known.h"
 
 enum { MOST_QUEUED = 1024, KIND_STREAM_RACE = 1 << 12 };
@@ -483,12 +484,31 @@ done:
     return status;
 }
 
+static const deferral_functions *deferral; /* NULL: handlers of signals run as ever */
+
+/* False: a handler raised what is told now, instead of what went wrong before. */
+static bool leave_section(void) {
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    if (deferral->leave() == 0) {
+        PyErr_Restore(type, value, traceback);
+        return true;
+    }
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
+    return false;
+}
+
 static PyObject *caller_call(PyObject *object, PyObject *args, PyObject *keywords) {
     caller *const self = (caller *)object;
     if (self->count && (!keywords || PyDict_GET_SIZE(keywords) == 0)) {
         PyObject *out = NULL;
+        if (deferral) deferral->enter();
         const int status = try_launch(self, args, &out);
-        if (status) return out;
+        if (deferral && !leave_section()) Py_CLEAR(out);
+        else if (status) return out;
+        if (PyErr_Occurred()) return NULL;
     }
     PyObject *const slow = PyObject_GetAttr(object, name__slow);
     PyObject *const out = slow ? PyObject_Call(slow, args, keywords) : NULL;
