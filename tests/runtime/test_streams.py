@@ -388,3 +388,13 @@ def test_a_host_function_may_wait_for_a_thread_that_calls_the_runtime() -> None:
     stream.synchronize()
     thread.join(60)
     assert done.is_set()
+
+
+@pytest.mark.parametrize("ns", [1 << 62, (1 << 63) - 1, 1 << 63, 10**30])
+def test_host_work_that_session_time_has_no_room_for(ns: int) -> None:
+    with pytest.raises(tops.TopsError, match="session time ends") as caught:
+        tops.host_work(ns)
+    assert caught.value.code == tops.Code.topsErrorInvalidValue
+    x = tops.zeros(64)
+    tops.synchronize()
+    assert x.numpy()[0] == 0

@@ -14,6 +14,8 @@ from tops_kit.runtime.hooks import HOOKS, api
 from tops_kit.runtime.process import RUNTIME
 from tops_kit.runtime.stream import tell_sync
 
+_LAST_NS = 1 << 62  # of session time: what begins then still has to end in 64 bits
+
 
 class Device:
     """A device that the program sees. `with device:` makes it the thread's."""
@@ -185,11 +187,15 @@ def disable_peer_access(peer: int) -> None:
 def host_work(ns: int) -> None:
     """The host works for so many ns: session time passes, without using the CPU.
 
-    In a host function it is what the function takes. Raises TopsError for less than 0.
+    In a host function it is what the function takes. Raises TopsError for less than 0, and
+    for what session time has no room for.
     """
     if isinstance(ns, bool) or not isinstance(ns, int) or ns < 0:
         fail(Code.topsErrorInvalidValue, f"host_work takes nanoseconds, an int of at least 0, not {ns!r}")
     RUNTIME.start()
+    passed_ns = RUNTIME.clock.now_ns() + (RUNTIME.local.callback_ns if RUNTIME.local.in_callback else 0)
+    if passed_ns + ns >= _LAST_NS:
+        fail(Code.topsErrorInvalidValue, f"host_work({ns}): session time ends at {_LAST_NS} ns")
     if RUNTIME.local.in_callback:
         RUNTIME.local.callback_ns += ns
         return
