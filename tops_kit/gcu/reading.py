@@ -15,6 +15,7 @@ from tops_kit.gcu.figures import FIELDS, MOST_SIPS, SECTIONS, Field, Number
 from tops_kit.gcu.specification import Specification
 
 _PARTS = Path(__file__).parent / "parts"
+_MOST_BYTES = 1 << 20  # of a file: it has a few thousand
 _PART_KEYS = ("name", "title", "architecture", "base")
 _FIGURE_KEYS = ("value", "unit", "source")
 
@@ -48,9 +49,17 @@ class _File:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            text = path.read_bytes().decode("utf-8-sig")
+            if path.exists() and not path.is_file() and not path.is_dir():
+                raise SpecificationError(f"{path}: no regular file")
+            with path.open("rb") as file:
+                content = file.read(_MOST_BYTES + 1)
+            if len(content) > _MOST_BYTES:
+                raise SpecificationError(f"{path}: more than {_MOST_BYTES} bytes")
+            text = content.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             raise SpecificationError(f"{path}: not UTF-8 text (byte {error.start})") from None
+        except SpecificationError:
+            raise
         except (OSError, ValueError) as error:
             raise SpecificationError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
         self.lines = text.splitlines()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import mmap
 import os
+import stat
 import threading
 import time
 from collections.abc import Callable
@@ -27,6 +28,8 @@ Words = (
 )
 
 _READ_WAIT_S = 1.0
+# of a state file that may be anything by now: a pipe would keep us waiting
+_SAFELY = ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY")
 _WAIT_S = 30.0  # others hold the lock for microseconds: a process that has it so long stands still
 _POWER_MODES = 2
 
@@ -62,13 +65,17 @@ class SharedState:
         if self.words is not None:
             return self.locked(lambda: memoryview(bytes(self.words)).cast("q"))
         try:
-            descriptor = os.open(self.path, os.O_RDONLY | _flags("O_NOFOLLOW", "O_CLOEXEC", "O_BINARY"))
+            descriptor = os.open(self.path, os.O_RDONLY | _flags(*_SAFELY))
         except FileNotFoundError:
             return None
         except NotADirectoryError:
             return None
         except OSError as error:
             self.note = f"{self.path} can't be read: {error.strerror}"
+            return None
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            self.note = f"{self.path} is no regular file, so no state: remove it"
             return None
         try:
             held = lock.lock_within(descriptor, _READ_WAIT_S)
@@ -168,8 +175,15 @@ class SharedState:
 
     def _open(self) -> None:
         self._place.make()
-        flags = os.O_RDWR | os.O_CREAT | _flags("O_NOFOLLOW", "O_CLOEXEC", "O_BINARY")
-        self._descriptor = os.open(self.path, flags, 0o600)
+        flags = os.O_RDWR | os.O_CREAT | _flags(*_SAFELY)
+        try:
+            self._descriptor = os.open(self.path, flags, 0o600)
+            regular = stat.S_ISREG(os.fstat(self._descriptor).st_mode)
+        except IsADirectoryError:
+            regular = False
+        if not regular:
+            self._close_descriptor()
+            raise StateError(f"{self.path} is no regular file, so no state: remove it")
         self._pid = os.getpid()
         size_bytes = self.layout.size_bytes
         self._lock()
