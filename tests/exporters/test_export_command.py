@@ -76,6 +76,7 @@ def test_default_names(session: str, tmp_path: Path) -> None:
     assert sorted(set(names(tmp_path)) - {"run.topsprof"}) == [
         "run.collapsed",
         "run.json",
+        "run.pb.gz",
         "run.pftrace",
         "run.speedscope.json",
         "run.sqlite",
@@ -107,7 +108,7 @@ def test_filter_time_and_compression(session: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["-t", "nonsense"], "chrome, perfetto, speedscope, collapsed, csv, parquet, sqlite"),
+        (["-t", "nonsense"], "chrome, perfetto, speedscope, collapsed, pprof, csv, parquet, sqlite"),
         (["-t", "csv", "--table", "nonsense", "-o", "x"], "no table 'nonsense'"),
         (["-t", "perfetto", "--table", "tx"], "--table is for csv and parquet"),
         (["-t", "chrome", "-o", "no/such/folder/x"], "can't write"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import signal
 import subprocess
@@ -204,3 +205,57 @@ def test_attach_to_nothing_is_one_line_and_leaves_nothing(tmp_path: Path) -> Non
     done = topsprof("attach", str(program.pid), "-o", str(tmp_path / "a"), code=2)
     assert len(done.stderr.splitlines()) == 1
     assert os.listdir(tmp_path) == []  # noqa: PTH208
+
+
+def fields(data: bytes) -> list[tuple[int, Any]]:
+    """The fields of a protobuf message: numbers as ints, all else as bytes."""
+    found: list[tuple[int, Any]] = []
+    at = 0
+    while at < len(data):
+        tag, at = number(data, at)
+        value, at = number(data, at)
+        if tag & 7 == 2:
+            found.append((tag >> 3, data[at : at + value]))
+            at += value
+        else:
+            assert tag & 7 == 0
+            found.append((tag >> 3, value))
+    return found
+
+
+def number(data: bytes, at: int) -> tuple[int, int]:
+    """A varint, and where it ends."""
+    value = shift = 0
+    while True:
+        value |= (data[at] & 127) << shift
+        shift, at = shift + 7, at + 1
+        if not data[at - 1] & 128:
+            return value, at
+
+
+def numbers(data: bytes) -> list[int]:
+    found, at = [], 0
+    while at < len(data):
+        value, at = number(data, at)
+        found.append(value)
+    return found
+
+
+def test_pprof_has_the_stacks_and_their_time(mixed: Path, tmp_path: Path) -> None:
+    out = tmp_path / "mix.pb.gz"
+    topsprof("export", str(mixed), "-t", "pprof", "-o", str(out))
+    profile = fields(gzip.decompress(out.read_bytes()))
+    texts = [value.decode() for field, value in profile if field == 6]
+    assert texts[0] == ""
+    (kind,) = [dict(fields(value)) for field, value in profile if field == 1]
+    assert (texts[kind[1]], texts[kind[2]]) == ("wall", "nanoseconds")
+    functions = {f[1]: texts[f[2]] for f in (dict(fields(v)) for field, v in profile if field == 5)}
+    places = {p[1]: dict(fields(p[4])) for p in (dict(fields(v)) for field, v in profile if field == 4)}
+    total, leaves = 0, set()
+    for sample in (dict(fields(value)) for field, value in profile if field == 2):
+        stack = [functions[places[place][1]] for place in numbers(sample[1])]
+        leaves.add(stack[0])
+        total += sum(numbers(sample[2]))
+    assert {"hot", "cold"} <= leaves
+    expected = sum(row["weight"] for row in rows(mixed) if row["stack_id"] is not None)
+    assert total == pytest.approx(expected, rel=1e-6)

@@ -43,11 +43,7 @@ class CollapsedExporter(FileExporter):
     ) -> Exported:
         exported = Exported()
         table = FrameTable()
-        samples = timeline.load(session, selection, (Kind.INSTANT,), ("sample",))
-        if samples:
-            stacks, weights = _sampled(session, samples[0], table, exported)
-        else:
-            stacks, weights = _sliced(session, selection, table, exported)
+        stacks, weights, _ = weighted_stacks(session, selection, table, exported)
         if not stacks:
             raise nothing(session, "sample or slice")
         words = [escaped(_text(frame)) for frame in table.frames]
@@ -66,6 +62,20 @@ class CollapsedExporter(FileExporter):
         with stream(out, options.compress) as file:
             file.write(lines.data.data)
         return exported
+
+
+def weighted_stacks(
+    session: Session, selection: Selection | None, table: FrameTable, exported: Exported
+) -> tuple[list[list[int]], Int64s, str]:
+    """Distinct stacks (frames of `table`, outermost first), what each weighs, and the unit: of samples, or,
+    where there are none, of slices by their self times in ns.
+    """
+    samples = timeline.load(session, selection, (Kind.INSTANT,), ("sample",))
+    if not samples:
+        return *_sliced(session, selection, table, exported), "ns"
+    counts = samples[0].array("unit").value_counts().to_pylist()
+    unit = max(counts, key=lambda entry: entry["counts"])["values"] if counts else None
+    return *_sampled(session, samples[0], table, exported), unit or "samples"
 
 
 def _text(frame: Frame) -> str:

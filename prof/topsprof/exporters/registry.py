@@ -15,6 +15,7 @@ EXPORTERS: dict[str, str] = {
     "perfetto": "topsprof.exporters.perfetto:PerfettoExporter",
     "speedscope": "topsprof.exporters.speedscope:SpeedscopeExporter",
     "collapsed": "topsprof.exporters.collapsed:CollapsedExporter",
+    "pprof": "topsprof.exporters.pprof:PprofExporter",
     "csv": "topsprof.exporters.tables:CsvExporter",
     "parquet": "topsprof.exporters.tables:ParquetExporter",
     "sqlite": "topsprof.exporters.sqlite:SqliteExporter",
