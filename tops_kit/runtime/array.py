@@ -17,7 +17,7 @@ from tops_kit.runtime import activity as acts
 from tops_kit.runtime.arrays import host_array
 from tops_kit.runtime.blocks import Block, DevicePointer
 from tops_kit.runtime.codes import Code
-from tops_kit.runtime.errors import fail
+from tops_kit.runtime.errors import fail, shown
 from tops_kit.runtime.fills import put_fill
 from tops_kit.runtime.hooks import api
 from tops_kit.runtime.memory import owned_block
@@ -419,7 +419,10 @@ def dtype_named(dtype: Any) -> DType:
     """An element type as a person writes it. Raises TopsError."""
     found = dtype_of(dtype)
     if found is None:
-        fail(Code.topsErrorInvalidValue, ": ".join(dtype_complaint(dtype)))
+        what, instead = dtype_complaint(dtype)
+        if "\n" in what:
+            what = f"{shown(dtype)} is no element type"
+        fail(Code.topsErrorInvalidValue, f"{what}: {instead}")
     return found
 
 
@@ -431,7 +434,10 @@ def shape_of(shape: Any) -> tuple[int, ...]:
     except TypeError:
         out = (-1,)
     if any(extent < 0 for extent in out):
-        fail(Code.topsErrorInvalidValue, f"a shape is an int or a tuple of ints, at least 0, not {shape!r}")
+        fail(
+            Code.topsErrorInvalidValue,
+            f"a shape is an int or a tuple of ints, at least 0, not {shown(shape)}",
+        )
     if len(out) > MAX_AXES:
         fail(Code.topsErrorInvalidValue, f"{len(out)} axes: at most {MAX_AXES} are possible")
     return out

@@ -6,7 +6,7 @@ from typing import Any
 
 from tops_kit.isa.dtypes import DType
 from tops_kit.runtime.array import Array, dtype_named, empty_on, shape_of
-from tops_kit.runtime.arrays import array_type, host_array, is_tensor
+from tops_kit.runtime.arrays import element_type, host_array, is_tensor
 from tops_kit.runtime.stream import Stream, stream_of
 from tops_kit.topscc.language.types import f32
 from tops_kit.topscc.language.words import OutsideKernelError
@@ -36,7 +36,7 @@ def zeros_like(other: Any, dtype: Any = None, *, stream: Stream | None = None) -
 def full(shape: Any, value: Any, dtype: Any = None, *, stream: Stream | None = None) -> Array:
     """A new array of one number (dtype None: f32, i32 or bool, by the number). Raises TopsError."""
     _outside(shape, "full")
-    kind = array_type(host_array(value, None), "the value", None)[0] if dtype is None else dtype_named(dtype)
+    kind = element_type(host_array(value, None), "the value") if dtype is None else dtype_named(dtype)
     on = stream_of(stream)
     out = empty_on(on, shape_of(shape), kind)
     out.fill(value, on)
@@ -65,7 +65,7 @@ def array(value: Any, dtype: Any = None, *, stream: Stream | None = None) -> Arr
     found = _type_of(value) if kind is None else kind
     host = host_array(value, found)
     if found is None:
-        found = array_type(host, "the array", None)[0]
+        found = element_type(host, "the array")
     out = empty_on(on, host.shape, found)
     out.assign(host, stream)
     return out
@@ -96,7 +96,8 @@ def _type_of(value: Any) -> DType | None:
 
 
 def _shape(other: Any) -> tuple[int, ...]:
-    return tuple(other.shape) if hasattr(other, "shape") else host_array(other, None).shape
+    found = getattr(other, "shape", None)
+    return tuple(found) if isinstance(found, tuple) else host_array(other, None).shape
 
 
 def _dtype(other: Any, dtype: Any) -> DType:
@@ -104,4 +105,4 @@ def _dtype(other: Any, dtype: Any) -> DType:
         return dtype_named(dtype)
     if isinstance(other, Array):
         return other.dtype
-    return _type_of(other) or array_type(host_array(other, None), "the array", None)[0]
+    return _type_of(other) or element_type(host_array(other, None), "the array")

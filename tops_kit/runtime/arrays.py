@@ -11,7 +11,7 @@ import numpy.typing as npt
 from tops_kit.engine.launch import GlobalArray
 from tops_kit.isa.dtypes import BF16, BOOL, F16, F32, I8, I16, I32, U8, DType
 from tops_kit.runtime.codes import Code
-from tops_kit.runtime.errors import LaunchError, TopsError
+from tops_kit.runtime.errors import LaunchError, TopsError, fail
 from tops_kit.topscc.language.types import MAX_AXES, WIDE
 
 _BY_NUMPY: dict[Any, DType] = {np.dtype(dtype.numpy): dtype for dtype in (F32, F16, I32, I16, I8, U8, BOOL)}
@@ -157,6 +157,14 @@ def as_global(value: Any, name: str, dtype: DType) -> GlobalArray:
     return GlobalArray(address, dtype, shape, strides, name, writable, value)
 
 
+def element_type(value: Any, name: str) -> DType:
+    """The element type of an array. Raises TopsError: the GCU has none such."""
+    try:
+        return array_type(value, name, None)[0]
+    except LaunchError as error:
+        fail(Code.topsErrorInvalidValue, error.text)
+
+
 def host_array(value: Any, dtype: DType | None) -> npt.NDArray[Any]:
     """Something of the host's as a numpy array of a type, bf16 as its bits; what fits is not copied.
 
@@ -177,7 +185,7 @@ def host_array(value: Any, dtype: DType | None) -> npt.NDArray[Any]:
     else:
         array = _of_numbers(value, dtype)
     if dtype is None:
-        array_type(array, "the array", None)
+        element_type(array, "the array")
         return array.view(np.uint16) if array.dtype.name == "bfloat16" else array
     if array.dtype.name == "bfloat16":
         return array.view(np.uint16) if dtype == BF16 else array.astype(dtype.numpy)

@@ -9,7 +9,7 @@ import topstx
 from tops_kit.gcu import Specification
 from tops_kit.runtime import activity as acts
 from tops_kit.runtime.codes import Code
-from tops_kit.runtime.errors import fail
+from tops_kit.runtime.errors import fail, shown
 from tops_kit.runtime.hooks import HOOKS, api
 from tops_kit.runtime.process import RUNTIME
 from tops_kit.runtime.stream import tell_sync
@@ -191,7 +191,9 @@ def host_work(ns: int) -> None:
     for what session time has no room for.
     """
     if isinstance(ns, bool) or not isinstance(ns, int) or ns < 0:
-        fail(Code.topsErrorInvalidValue, f"host_work takes nanoseconds, an int of at least 0, not {ns!r}")
+        fail(
+            Code.topsErrorInvalidValue, f"host_work takes nanoseconds, an int of at least 0, not {shown(ns)}"
+        )
     RUNTIME.start()
     passed_ns = RUNTIME.clock.now_ns() + (RUNTIME.local.callback_ns if RUNTIME.local.in_callback else 0)
     if passed_ns + ns >= _LAST_NS:
@@ -225,13 +227,19 @@ def profiler_stop() -> None:
 @api("topsGetErrorName")
 def error_name(code: int) -> str:
     """The vendor's name of an error number."""
-    return Code(code).name if code in Code._value2member_map_ else Code.topsErrorUnknown.name
+    return _code(code).name
 
 
 @api("topsGetErrorString")
 def error_string(code: int) -> str:
     """What an error number means."""
-    return (Code(code) if code in Code._value2member_map_ else Code.topsErrorUnknown).text
+    return _code(code).text
+
+
+def _code(number: Any) -> Code:
+    if not isinstance(number, int):
+        fail(Code.topsErrorInvalidValue, f"an error's number is an int, not {shown(number)}")
+    return Code(number) if number in Code._value2member_map_ else Code.topsErrorUnknown
 
 
 @api("topsPeekAtLastError")

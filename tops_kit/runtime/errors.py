@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 from tops_kit.engine.fault import KernelFault
@@ -70,6 +72,35 @@ def _again(  # noqa: PLR0917 - what it is pickled as
 def fail(code: Code, text: str) -> NoReturn:
     """Raise a TopsError."""
     raise TopsError(code, text)
+
+
+def shown(value: Any) -> str:
+    """A value as an error shows it, in one line: short numbers and texts as they are, else what it is."""
+    if isinstance(value, int | float | str | bytes | tuple | list | None):
+        try:
+            text = ascii(value)
+        except ValueError:  # a number of more digits than Python writes
+            text = "\n"
+        if len(text) < 60 and "\n" not in text:
+            return text
+    name = type(value).__name__
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
+
+
+def is_path(value: Any) -> bool:
+    """Whether it is a text or Path that the system can have as a file's name."""
+    try:
+        return isinstance(value, str | Path) and b"\0" not in os.fsencode(value)
+    except UnicodeEncodeError:
+        return False
+
+
+def truth_of(value: Any, what: str) -> bool:
+    """True or False as it is given to a call. Raises TopsError."""
+    try:
+        return bool(value)
+    except (TypeError, ValueError):
+        fail(Code.topsErrorInvalidValue, f"{what} is True or False, not {shown(value)}")
 
 
 _OF_FAULTS = {

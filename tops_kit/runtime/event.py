@@ -8,7 +8,7 @@ from tops_kit.gcu.races import Mark
 from tops_kit.gcu.simulation import Operation
 from tops_kit.runtime import activity as acts
 from tops_kit.runtime.codes import Code
-from tops_kit.runtime.errors import fail
+from tops_kit.runtime.errors import fail, truth_of
 from tops_kit.runtime.hooks import HOOKS, api
 from tops_kit.runtime.process import RUNTIME
 from tops_kit.runtime.records import Call, EventTag
@@ -48,9 +48,10 @@ class Event:
         self.capture: Capture | None = None  # that it was last recorded in
         self.nodes: tuple[int, ...] = ()  # that it stands behind there
         self.mark: Mark | None = None  # of its last record, for races
-        self.timing = timing
         self.destroyed = False
         self.shared: SharedEvent | None = None  # what other processes see of it
+        timing, interprocess = truth_of(timing, "timing"), truth_of(interprocess, "interprocess")
+        self.timing = timing
         if interprocess and timing:
             fail(Code.topsErrorInvalidValue, "an event of several processes has no timing: timing=False")
         _create(self, device)

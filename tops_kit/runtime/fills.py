@@ -12,7 +12,7 @@ from tops_kit.gcu.simulation import Operation
 from tops_kit.runtime import activity as acts
 from tops_kit.runtime import costs
 from tops_kit.runtime.codes import Code
-from tops_kit.runtime.errors import fail
+from tops_kit.runtime.errors import fail, shown
 from tops_kit.runtime.hooks import HOOKS, api
 from tops_kit.runtime.memory import size_of
 from tops_kit.runtime.process import RUNTIME
@@ -51,8 +51,8 @@ memset_async.__word__ = "memset_async"  # type: ignore[attr-defined]
 
 def set_memory(target: Any, value: Any, size_bytes: Any, bits: int, stream: Stream | None) -> None:
     """Put a fill on a stream. Raises TopsError."""
-    if bits not in (8, 16, 32):
-        fail(Code.topsErrorInvalidValue, f"memset fills with 8, 16 or 32 bits, not {bits}")
+    if not isinstance(bits, int) or bits not in (8, 16, 32):
+        fail(Code.topsErrorInvalidValue, f"memset fills with 8, 16 or 32 bits, not {shown(bits)}")
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         fail(Code.topsErrorInvalidValue, f"memset fills with an integer, not {type(value).__name__}")
     if not -(1 << (bits - 1)) <= value < 1 << bits:

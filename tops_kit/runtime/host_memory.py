@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
+import operator
 from bisect import bisect_right, insort
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tops_kit.isa.dtypes import DType
 from tops_kit.runtime import activity as acts
 from tops_kit.runtime import callers
 from tops_kit.runtime.codes import Code
-from tops_kit.runtime.errors import fail
+from tops_kit.runtime.errors import fail, shown
 from tops_kit.runtime.hooks import HOOKS, api
 from tops_kit.runtime.process import RUNTIME
 
@@ -78,18 +81,25 @@ PINNED = PinnedMemory()  # of this process
 def host_malloc(shape: Any, dtype: Any = np.uint8) -> npt.NDArray[Any]:
     """Pinned host memory as a numpy array: so many bytes, or a shape of a type. `host_free` gives it back."""
     RUNTIME.current().check()
-    kind = np.dtype(dtype)
     try:
-        count = int(np.prod(shape, dtype=np.int64))
-        if count < 0:
+        kind = np.dtype(dtype.numpy if isinstance(dtype, DType) else dtype)
+    except (TypeError, ValueError, SyntaxError):
+        fail(Code.topsErrorInvalidValue, f"host_malloc of type {shown(dtype)}: give a type of numpy")
+    if kind.hasobject or not kind.itemsize:
+        fail(Code.topsErrorInvalidValue, f"host_malloc of type {shown(dtype)}: it has no bytes of its own")
+    try:
+        given = np.atleast_1d(shape).tolist() if isinstance(shape, np.ndarray) else shape
+        extents = tuple(operator.index(n) for n in (given if isinstance(given, tuple | list) else (given,)))
+        if min(extents, default=0) < 0:
             raise ValueError
+        count = math.prod(extents)
         raw = np.zeros(count * kind.itemsize + _PAGE_BYTES, np.uint8)
-    except (TypeError, ValueError):
-        fail(Code.topsErrorInvalidValue, f"host_malloc of shape {shape!r}")
+    except (TypeError, ValueError, OverflowError):
+        fail(Code.topsErrorInvalidValue, f"host_malloc of shape {shown(shape)}")
     except MemoryError:
-        fail(Code.topsErrorOutOfMemory, f"the host has no {shape!r} x {kind.itemsize} bytes left")
+        fail(Code.topsErrorOutOfMemory, f"the host has no {shown(shape)} x {kind.itemsize} bytes left")
     skip = -raw.ctypes.data % _PAGE_BYTES
-    out: npt.NDArray[Any] = raw[skip : skip + count * kind.itemsize].view(kind).reshape(shape)
+    out: npt.NDArray[Any] = raw[skip : skip + count * kind.itemsize].view(kind).reshape(extents)
     PINNED.add(out.ctypes.data, out.nbytes, raw, True)
     return out
 

@@ -14,7 +14,7 @@ from tops_kit.runtime.codes import Code
 from tops_kit.runtime.context import Context
 from tops_kit.runtime.errors import TopsError, fail
 from tops_kit.runtime.hooks import HOOKS, api
-from tops_kit.runtime.pools import MemPool
+from tops_kit.runtime.pools import MemPool, pool_of
 from tops_kit.runtime.process import RUNTIME
 from tops_kit.runtime.stream import Stream, stream_of
 
@@ -83,7 +83,7 @@ def malloc_async(
     """
     stream = stream_of(stream)
     context = stream.context
-    pool = context.pool if pool is None else pool
+    pool = context.pool if pool is None else pool_of(pool)
     pool.check()
     if pool.context is not context:
         fail(Code.topsErrorInvalidValue, "the pool belongs to another device than the stream")

@@ -20,7 +20,7 @@ from tops_kit.runtime.arguments import number_of
 from tops_kit.runtime.array import Array
 from tops_kit.runtime.arrays import array_type, as_global, is_array
 from tops_kit.runtime.codes import Code
-from tops_kit.runtime.errors import LaunchError, TopsError, fail
+from tops_kit.runtime.errors import LaunchError, TopsError, fail, is_path, shown
 from tops_kit.runtime.hooks import api
 from tops_kit.runtime.kernel import Kernel
 from tops_kit.runtime.launch_shape import shape_of_threads
@@ -241,12 +241,14 @@ def _ordered(
 
 @api("topsModuleLoad")
 def _load(path: str | Path) -> Module:
+    if not is_path(path):
+        fail(Code.topsErrorInvalidValue, f"a module is loaded from a path, not {shown(path)}")
     try:
         programs = load(path)
     except BinaryError as error:
         missing = not Path(path).is_file()
         code = Code.topsErrorFileNotFound if missing else Code.topsErrorInvalidImage
-        raise TopsError(code, str(error)) from None
+        raise TopsError(code, str(error).replace("\n", "\\n")) from None
     module = Module(str(path), {})
     by_name: dict[str, dict[str, Program]] = {}
     for program in programs:

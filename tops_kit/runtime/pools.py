@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tops_kit.gcu.simulation import Operation
 from tops_kit.runtime.codes import Code
-from tops_kit.runtime.errors import fail
+from tops_kit.runtime.errors import fail, shown
 from tops_kit.runtime.hooks import api
 from tops_kit.runtime.process import RUNTIME
 
@@ -134,8 +134,15 @@ def get_pool(device: int | None = None) -> MemPool:
 @api("topsDeviceSetMemPool")
 def set_pool(pool: MemPool) -> None:
     """From now on arrays and `malloc_async` of the pool's device take memory from it."""
-    pool.check()
+    pool_of(pool).check()
     pool.context.pool = pool
+
+
+def pool_of(pool: Any) -> MemPool:
+    """A pool that is given to a call. Raises TopsError."""
+    if not isinstance(pool, MemPool):
+        fail(Code.topsErrorInvalidValue, f"a pool is a tops.MemPool, not {shown(pool)}")
+    return pool
 
 
 def _rounded(size_bytes: int) -> int:

@@ -23,7 +23,7 @@ from tops_kit.gcu.simulation import Operation, Timeline
 from tops_kit.gcu.state import Base, Devices
 from tops_kit.runtime.codes import Code
 from tops_kit.runtime.driver import QUEUE_WAIT
-from tops_kit.runtime.errors import LaunchError, TopsError, fail
+from tops_kit.runtime.errors import LaunchError, TopsError, fail, shown
 from tops_kit.runtime.hooks import HOOKS
 from tops_kit.runtime.parts import DEFAULT, PARTS
 from tops_kit.runtime.racing import Racing
@@ -246,7 +246,9 @@ class Runtime:
                     "this program sees no device: see TOPS_DEVICES and TOPS_VISIBLE_DEVICES",
                 )
             numbers = "0" if len(self.contexts) == 1 else f"0 to {len(self.contexts) - 1}"
-            fail(Code.topsErrorInvalidDevice, f"there is no device {index!r}: this program sees {numbers}")
+            fail(
+                Code.topsErrorInvalidDevice, f"there is no device {shown(index)}: this program sees {numbers}"
+            )
         return self.contexts[index]
 
     def context_for(self, spec: Specification) -> Context:

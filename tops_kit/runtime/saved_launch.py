@@ -29,6 +29,7 @@ from tops_kit.isa.dtypes import BY_NAME
 from tops_kit.isa.errors import BinaryError
 from tops_kit.isa.program import Program
 from tops_kit.launch_files import LaunchFile, LaunchFileError
+from tops_kit.runtime.errors import is_path, shown
 from tops_kit.runtime.module import Function, Module
 from tops_kit.runtime.result import Launch
 from tops_kit.topscc.language.types import MAX_AXES
@@ -271,6 +272,8 @@ def saved_launch(session: str | Path, name: str | None = None) -> SavedLaunch:
 
     `session` may be the file of a launch, too. Raises LaunchFileError.
     """
+    if not is_path(session):
+        raise LaunchFileError(f"a session is a path, not {shown(session)}")
     path = Path(session)
     if name is None and path.suffix == launch_files.SUFFIX:
         return SavedLaunch(launch_files.read(path))

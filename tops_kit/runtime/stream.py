@@ -9,7 +9,7 @@ from tops_kit.gcu import Specification
 from tops_kit.gcu.simulation import StreamQueue, make_room
 from tops_kit.runtime import activity as acts
 from tops_kit.runtime.codes import Code
-from tops_kit.runtime.errors import fail
+from tops_kit.runtime.errors import fail, shown, truth_of
 from tops_kit.runtime.hooks import HOOKS, api
 from tops_kit.runtime.process import RUNTIME
 
@@ -274,9 +274,10 @@ def _create(stream: Stream, priority: int, non_blocking: bool, device: int | Non
     context = RUNTIME.current() if device is None else RUNTIME.context(device)
     context.check()
     if isinstance(priority, bool) or not isinstance(priority, int):
-        fail(Code.topsErrorInvalidValue, f"a stream's priority is an int from 0 to -2, not {priority!r}")
+        fail(Code.topsErrorInvalidValue, f"a stream's priority is an int from 0 to -2, not {shown(priority)}")
+    free = truth_of(non_blocking, "non_blocking")
     kept = min(max(priority, HIGHEST_PRIORITY), LOWEST_PRIORITY)
-    stream._begin(context, next(context.stream_ids), kept, bool(non_blocking))
+    stream._begin(context, next(context.stream_ids), kept, free)
     context.remember_stream(stream)
 
 

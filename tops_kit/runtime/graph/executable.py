@@ -10,7 +10,7 @@ from tops_kit.runtime import activity as acts
 from tops_kit.runtime import callers
 from tops_kit.runtime.array import Array
 from tops_kit.runtime.codes import Code
-from tops_kit.runtime.errors import fail
+from tops_kit.runtime.errors import fail, shown
 from tops_kit.runtime.graph.graph import Graph
 from tops_kit.runtime.graph.lanes import lanes_of
 from tops_kit.runtime.graph.nodes import KernelNode, Node
@@ -26,6 +26,10 @@ class GraphExec:
     """A graph that can be launched, from `Graph.instantiate`."""
 
     def __init__(self, graph: Graph) -> None:
+        if not isinstance(graph, Graph):
+            fail(
+                Code.topsErrorInvalidValue, f"an executable graph is made of a tops.Graph, not {shown(graph)}"
+            )
         self.context = graph.context
         self.graph_id = graph.id
         self.id = next(RUNTIME.exec_ids)
