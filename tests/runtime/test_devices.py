@@ -362,7 +362,7 @@ def test_spawned_processes_share_a_device(needs_c: None, tmp_path: Path) -> None
 def test_interrupts_reach_a_waiting_program(tmp_path: Path) -> None:
     outcome = run_program(
         """
-        import signal, threading, time
+        import os, signal, threading
         x = tops.zeros(64)
         spin[1](x, 10)
         tops.synchronize()
@@ -370,7 +370,7 @@ def test_interrupts_reach_a_waiting_program(tmp_path: Path) -> None:
         threading.Thread(target=stop.wait).start()   # so that waits sleep
         signal.signal(signal.SIGINT, signal.default_int_handler)
         tops.launch_host_func(tops.host_work, 60_000_000_000)
-        threading.Timer(0.2, signal.raise_signal, [signal.SIGINT]).start()
+        threading.Timer(0.2, os.kill, [os.getpid(), signal.SIGINT]).start()
         try:
             tops.synchronize()
         except KeyboardInterrupt:
