@@ -86,6 +86,7 @@ class Recording:
         if options.save_launch:
             launches.ask(folder, options)
         if running and program is not None:
+            self._on_since = time.monotonic()  # samples come from now on
             self.sample(lambda: [program], children=options.children)
         try:
             self.collector = start(
