@@ -355,7 +355,8 @@ def test_the_default_set_shows_what_there_is(worked) -> None:
     session, _ = worked
     text = _printed(session)
     shown = [name for name, _ in registry.DEFAULT if f"({name}):" in text]
-    assert shown == [
+    # where Pythons are sampled, what was running while the device was simulated may be there as well
+    assert [name for name in shown if not name.startswith("py_")] == [
         "tx_sum", "tx_gcu_proj_sum", "api_sum", "sync_sum", "gcu_kern_sum", "kern_counters", "kern_line",
         "mem_time_sum", "mem_size_sum", "mem_alloc",
     ]  # fmt: skip

@@ -1,6 +1,6 @@
 /* Launches from Python: arguments unpacked (packing.py), run, results made into Python objects (c_engine.py). */
-#include "../deferral.h"
 #include "module.h"
+#include "signals.h"
 #include "tiles/tiles.h"
 #include "timing_object.h"
 
@@ -113,12 +113,6 @@ bool launch_take_grid(launch *l) {
     l->blocks = l->grid[0] * l->grid[1] * l->grid[2];
     l->block_threads = l->block[0] * l->block[1] * l->block[2];
     return true;
-}
-
-int look_for_signals(void) {
-    static const deferral_functions *deferral;
-    if (!deferral && !(deferral = PyCapsule_Import(DEFERRAL_CAPSULE, 0))) PyErr_Clear(); /* without it nothing is deferred */
-    return deferral ? deferral->check() : PyErr_CheckSignals();
 }
 
 int launch_signals(void *data) {

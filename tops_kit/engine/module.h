@@ -24,7 +24,6 @@ bool launch_take_arguments(launch *l, const kernel *k, const Py_buffer *arrays, 
 bool launch_unpack(const kernel *k, const void *arrays, Py_ssize_t array_bytes, const void *scalars, Py_ssize_t scalar_bytes,
                    tile *views, reg *registers);
 int launch_signals(void *data); /* of a launch: what a signal's handler raised ends it */
-int look_for_signals(void);      /* PyErr_CheckSignals, where the runtime has handlers wait, too */
 typedef PyObject *(*launch_result)(launch *l, void *data);
 /* Runs it; `result` makes what is returned, while the traces are there. NULL with an exception: a signal's handler raised it. */
 PyObject *launch_run(engine_holder *holder, launch *l, launch_result result, void *data);

@@ -1,5 +1,6 @@
 /* tops_kit.engine._timing: the cost model over events that exist already. */
 #include "module.h"
+#include "signals.h"
 #include "timing_object.h"
 
 enum { INTERFACE = 1 }; /* grows with what timing.py has to know */
