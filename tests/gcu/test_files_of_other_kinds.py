@@ -32,7 +32,7 @@ def test_a_state_file_that_is_none(make: Callable[[Path], None], tmp_path: Path)
     program = _run(tmp_path, "-c", USE)
     assert "is no regular file" in program.stderr
     efsmi = _run(tmp_path, "-m", "tops_kit.efsmi")
-    assert "is no regular file" in " ".join((efsmi.stdout + efsmi.stderr).split())  # the table's text is wrapped
+    assert "is no regular file" in " ".join((efsmi.stdout + efsmi.stderr).split())  # wrapped
 
 
 def test_a_part_that_has_no_end(tmp_path: Path) -> None:
