@@ -22,7 +22,10 @@ ANNOTATED = "import topstx\nwith topstx.annotate('work'):\n    topstx.mark('here
 def test_an_annotated_program_is_recorded(cli: Any) -> None:
     done = cli("run", "--strict", "-o", "a", "--", sys.executable, cli.script(ANNOTATED))
     assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr.splitlines() == ["topsprof: session: a.topsprof"]
+    *before, last = done.stderr.splitlines()
+    assert last == "topsprof: session: a.topsprof"
+    # without a compiler nothing can be sampled, which one line says
+    assert not before or (len(before) == 1 and "sampling needs topsprof's C extension" in before[0])
     assert cli.names("a.topsprof") == ["here", "work"]
     assert not (cli.cwd / "a.topsprof" / "control").exists()
 
