@@ -97,7 +97,7 @@ def test_garbage_collection_is_marked(start: Any, sampled: Any) -> None:
             collect()
         """
     )
-    from topsprof.capture.sampling.sampler import GC
+    from tops_kit.collect.chunk_format import GC
 
     samples, loop = sampled(program.pid)
     while len(samples.rows) < 200:

@@ -14,11 +14,12 @@ import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 FOLDER: Final = "samples"
 SUFFIX: Final = ".chunk"
-COLUMNS: Final = {
+Kind = Literal["q", "i", "h", "B"]
+COLUMNS: Final[dict[str, Kind]] = {
     "time_ns": "q",
     "weight_ns": "q",
     "tid": "i",
@@ -32,8 +33,8 @@ COLUMNS: Final = {
     "flags": "B",
 }
 """Columns of a row and their types, as struct names them; see `Batch` of the sampler for what they mean."""
-GC, HOLDS_GIL = 1, 4
-"""Bits of `flags`."""
+GC, TRUNCATED, HOLDS_GIL, AT_CALL = 1, 2, 4, 8
+"""Bits of `flags`, as in the sampler's rows.h."""
 
 _MAGIC: Final = b"TOPSSMP1"
 _HEAD: Final = struct.Struct("<8sI")

@@ -6,15 +6,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from tops_kit.collect.chunk_format import GC, HOLDS_GIL
 from tops_kit.errors import UserError
 from topsprof.capture.sampling import extension, target
 from topsprof.capture.sampling.asyncio_tasks import AsyncioReader, Frame, Task
 from topsprof.capture.sampling.native import NativeNames
 from topsprof.capture.sampling.objects import Objects
 from topsprof.capture.sampling.values import LIMITS, Limits, local_variables
-
-GC, CUT, HOLDS_GIL, AT_CALL = 1, 2, 4, 8
-"""Bits of the flags of samples: as in rows.h."""
 
 _DEPTH: Final = 100_000
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final
 
+from tops_kit.collect.chunk_format import COLUMNS, Kind
 from topsprof.capture.sampling import extension, target
 from topsprof.capture.sampling.asyncio_tasks import AsyncioReader, Frame, Task
 from topsprof.capture.sampling.native import NativeCode, NativeNames
@@ -22,26 +23,9 @@ UNRESOLVED: Final = -2
 UNNAMED: Final = -1
 """In `native`: native code ran, and its place is not known."""
 
-GC, TRUNCATED, HOLDS_GIL, AT_CALL = 1, 2, 4, 8
-"""Bits of the column `flags`."""
-
 _THREADS_NAMED: Final = 4096
 _FIRST_TASKS_PAUSE: Final = 1
 _LONGEST_TASKS_PAUSE: Final = 64
-_Kind = Literal["q", "i", "h", "B"]
-_COLUMNS: Final[dict[str, _Kind]] = {
-    "time_ns": "q",
-    "weight_ns": "q",
-    "tid": "i",
-    "stack": "i",
-    "native": "i",
-    "task": "i",
-    "holder": "i",
-    "syscall": "h",
-    "state": "B",
-    "wait": "B",
-    "flags": "B",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +85,7 @@ class Batch:
             yield self.first_stack + row, parent, code, line
 
 
-def _cast(column: bytes, kind: _Kind) -> memoryview:
+def _cast(column: bytes, kind: Kind) -> memoryview:
     return memoryview(column).cast(kind)
 
 
@@ -140,7 +124,7 @@ class Sampler:
         """What was sampled since the last call; of any thread, also while the loop runs."""
         self._look_for_asyncio()
         taken = self._process.take()
-        columns = {name: _cast(taken[name], kind) for name, kind in _COLUMNS.items()}
+        columns = {name: _cast(taken[name], kind) for name, kind in COLUMNS.items()}
         pointers = memoryview(taken["pointers"]).cast("Q").tolist()
         first: int = taken["first_pointer"]
         return Batch(
