@@ -76,18 +76,6 @@ JOBS = st.lists(
 )  # fmt: skip
 
 
-@pytest.fixture
-def environ(tmp_path: Path) -> dict[str, str]:
-    return {"TOPS_STATE_DIR": str(tmp_path), "TOPS_DEVICES": "s60"}
-
-
-@pytest.fixture
-def machine(environ: dict[str, str]) -> Iterator[Devices]:
-    found = devices(environ)
-    yield found
-    found.close()
-
-
 def start(environ: dict[str, str], text: str = _SIDE) -> subprocess.Popen[str]:
     path = os.pathsep.join([str(ROOT), *sys.path])
     return subprocess.Popen(

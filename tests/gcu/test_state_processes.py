@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
@@ -30,18 +29,6 @@ def tell(*what):
     print(*what, flush=True)
     sys.stdin.readline()
 """
-
-
-@pytest.fixture
-def environ(tmp_path: Path) -> dict[str, str]:
-    return {"TOPS_STATE_DIR": str(tmp_path), "TOPS_DEVICES": "s60"}
-
-
-@pytest.fixture
-def machine(environ: dict[str, str]) -> Iterator[Devices]:
-    found = devices(environ)
-    yield found
-    found.close()
 
 
 @pytest.fixture
