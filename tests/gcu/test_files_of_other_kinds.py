@@ -42,3 +42,10 @@ def test_a_part_that_has_no_end(tmp_path: Path) -> None:
     big.write_bytes(b"#" * (1 << 21))
     with pytest.raises(SpecificationError, match="more than"):
         load(str(big))
+
+
+def test_a_fifo_beside_the_state_is_passed_by(tmp_path: Path) -> None:
+    assert _run(tmp_path, "-c", USE).returncode == 0
+    path = next(path for path in tmp_path.rglob("device0-*") if path.is_file())
+    os.mkfifo(path.with_name(path.name.replace("device0", "device7")))
+    assert _run(tmp_path, "-m", "tops_kit.efsmi").returncode == 0

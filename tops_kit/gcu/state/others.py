@@ -36,7 +36,7 @@ def others(place: Place, known: Collection[Path]) -> list[Other]:
 
 def _users(path: Path) -> tuple[int, ...]:
     try:
-        content = path.read_bytes()
+        content = path.read_bytes() if path.is_file() else b""  # reading a FIFO would wait for a writer
     except OSError:
         return ()
     words = memoryview(content[: len(content) // 8 * 8]).cast("q")
