@@ -212,8 +212,16 @@ def test_a_collector_that_has_not_ended_leaves_the_rest_unsaid(here: Any) -> Non
 
 
 def test_disabled_by_the_environment(cli: Any) -> None:
-    done = cli("run", "--", cli.script(ANNOTATED), env={"TOPSTX_DISABLE": "1"})
-    assert done.returncode == 0 and "TOPSTX_DISABLE is set" in done.stderr
+    for sample in ("off", "1000"):
+        done = cli(
+            "run",
+            "--sample",
+            sample,
+            "--",
+            cli.script(ANNOTATED + "for i in range(10**7): pass\n"),
+            env={"TOPSTX_DISABLE": "1"},
+        )
+        assert done.returncode == 0 and "recorded: TOPSTX_DISABLE is set" in done.stderr
 
 
 def test_strict_tells_an_incomplete_session_by_its_code_and_default_names_count_up(cli: Any) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from topsprof.capture import process_table
 from topsprof.capture.sampling import extension, maps, target
 
 from tops_kit.errors import UserError
@@ -201,3 +202,22 @@ def test_layouts_that_make_no_sense_are_refused() -> None:
     lacking = {key: value for key, value in good.items() if key != "thread_tid"}
     with pytest.raises(ValueError, match="thread_tid"):
         extension.load().Process(1, lacking, 0, (0, 0, 0, 0), [], 10, False)
+
+
+def test_a_process_that_ends_while_it_is_looked_at_is_not_blamed(
+    sleeper: Any, until: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files of its mappings can't be opened through it any more: not for want of rights."""
+    process = sleeper("python")
+    until(lambda: Path(f"/proc/{process.pid}/exe").resolve().name == "python")
+    read = target.read_maps
+
+    def read_and_end(pid: int) -> list[maps.Mapping]:
+        mappings = read(pid)
+        process.kill()
+        until(lambda: process_table.start_time(pid) is None)
+        return mappings
+
+    monkeypatch.setattr(target, "read_maps", read_and_end)
+    with pytest.raises(target.NotPythonError, match=f"process {process.pid} has ended"):
+        target.find(process.pid)

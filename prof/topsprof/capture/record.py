@@ -195,6 +195,8 @@ def conclude(program: Program, active: recording.Recording, code: int, pid: int,
         return Outcome(code, folder, complete=False, readable=False)
     if not finding.has_events and finding.status != "recording":  # else `recover` finds what there is
         say(f"nothing recorded: {_likely_reason(program, active, finding)}")
+    elif _is_disabled():
+        say("nothing but samples recorded: TOPSTX_DISABLE is set")
     told = NOT_RECORDED if active.notes else ""
     say_ledger(folder, finding, told, say)
     if active.options.save_launch:
@@ -242,9 +244,13 @@ def _length(ns: int) -> str:
     return f"{ns / 1e9:.3f} s" if ns >= 1_000_000 else "0 s" if not ns else f"{ns / 1e3:.0f} us"
 
 
+def _is_disabled() -> bool:
+    return os.environ.get("TOPSTX_DISABLE", "0") not in ("", "0")
+
+
 def _likely_reason(program: Program, active: recording.Recording, finding: recording.Finding) -> str:
     options = active.options
-    if os.environ.get("TOPSTX_DISABLE", "0") not in ("", "0"):
+    if _is_disabled():
         return "TOPSTX_DISABLE is set"
     if (flag := program.python_flag) is not None:
         return (

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from topstx.recorder import layout
 
 from tops_kit.errors import UserError
+from topsprof.capture import process_table
 
 if TYPE_CHECKING:
     from tops_kit.collect.control import Control
@@ -114,18 +115,18 @@ class SamplingService:
     def _try(self, candidate: Candidate, candidates: Candidates) -> None:
         from topsprof.capture.sampling.sampler import Sampler
         from topsprof.capture.sampling.spool import Source
-        from topsprof.capture.sampling.target import NotPythonError
+        from topsprof.capture.sampling.target import NotPythonError, UnsupportedPythonError
 
         now = time.monotonic()
         try:
             sampler = Sampler(candidate.pid)
         except NotPythonError as error:
-            self.problems[candidate.pid] = str(error), False
+            if process_table.start_time(candidate.pid) is not None:  # else what was known of it stands
+                self.problems[candidate.pid] = str(error), False
             candidate.postpone(now)
             return
         except UserError as error:
-            if Path(f"/proc/{candidate.pid}").exists():
-                self.problems[candidate.pid] = str(error), False
+            self.problems[candidate.pid] = str(error), isinstance(error, UnsupportedPythonError)
             candidate.postpone(now)
             if candidate.pause_s >= 0.1:  # a program that just starts may be half there
                 candidate.give_up()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from tops_kit.errors import UserError
+from topsprof.capture import process_table
 from topsprof.capture.sampling import extension, layouts
 from topsprof.capture.sampling.maps import Mapping, bias, openable, read_maps
 
@@ -17,7 +18,11 @@ _SYMBOLS: Final = ("_PyRuntime", "Py_Version", "PyCode_Type", "PyUnicode_Type", 
 
 
 class NotPythonError(UserError):
-    """A process in which there is no Python (yet)."""
+    """A process in which there is no Python (yet), or that has ended."""
+
+
+class UnsupportedPythonError(UserError):
+    """A process with a Python in it that can't be sampled."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +54,9 @@ def find(pid: int) -> Target:
     try:
         mappings = read_maps(pid)
     except FileNotFoundError:
-        raise UserError(f"there is no process {pid}") from None
+        raise NotPythonError(f"there is no process {pid}") from None
     except ProcessLookupError:
-        raise UserError(f"process {pid} has ended") from None
+        raise NotPythonError(f"process {pid} has ended") from None
     except PermissionError:
         raise UserError(no_rights(pid)) from None
     if not mappings:
@@ -66,6 +71,7 @@ def _in_mappings(pid: int, mappings: list[Mapping]) -> Target:
         try:
             symbols, segments, _ = tool.elf_symbols(openable(pid, parts[0]), _SYMBOLS)
         except OSError as error:
+            _refuse_ended(pid)
             raise UserError(
                 f"'{path}' of process {pid} can't be opened ({error.strerror}): "
                 "run topsprof as the process's user, or as root"
@@ -80,11 +86,20 @@ def _in_mappings(pid: int, mappings: list[Mapping]) -> Target:
             continue
         shift = bias(parts, segments)
         if shift is None:
-            raise UserError(f"'{path}' of process {pid} was replaced since it began: restart the program")
+            _refuse_ended(pid)
+            raise UnsupportedPythonError(
+                f"'{path}' of process {pid} was replaced since it began: restart the program"
+            )
         return _target(pid, path, parts, {name: value + shift for name, value in symbols.items()})
     if any("pypy" in Path(mapping.path).name for mapping in mappings) or "pypy" in Path(program).name:
-        raise UserError(f"process {pid} is PyPy: only CPython can be sampled")
+        raise UnsupportedPythonError(f"process {pid} is PyPy: only CPython can be sampled")
     raise NotPythonError(f"process {pid} ({program or 'unknown program'}) is no Python")
+
+
+def _refuse_ended(pid: int) -> None:
+    """What fails while a process ends, or executes another program, is not to be blamed on it."""
+    if process_table.start_time(pid) is None:
+        raise NotPythonError(f"process {pid} has ended")
 
 
 def _program(pid: int) -> str:
@@ -111,21 +126,24 @@ def _candidates(program: str, mappings: list[Mapping]) -> Iterator[tuple[str, li
 def _target(pid: int, path: str, parts: list[Mapping], symbols: dict[str, int]) -> Target:
     tool = extension.load()
     if "Py_Version" not in symbols:
-        raise UserError(f"process {pid} is a Python older than 3.11 ({path}): 3.11 or later can be sampled")
+        raise UnsupportedPythonError(
+            f"process {pid} is a Python older than 3.11 ({path}): 3.11 or later can be sampled"
+        )
     version_bytes = tool.read_memory(pid, symbols["Py_Version"], 4)
     head = tool.read_memory(pid, symbols["_PyRuntime"], layouts.OFFSETS_BYTES)
     if version_bytes is None or head is None:
-        raise UserError(no_rights(pid) if Path(f"/proc/{pid}").exists() else f"process {pid} has ended")
+        _refuse_ended(pid)
+        raise UserError(no_rights(pid))
     version = int.from_bytes(version_bytes, "little")
     missing = [name for name in _SYMBOLS if name not in symbols]
     if missing:
-        raise UserError(
+        raise UnsupportedPythonError(
             f"'{path}' of process {pid} lacks the symbol {missing[0]}: use one that was not stripped"
         )
     try:
         layout = layouts.layout_of(version, head)
     except UserError as error:
-        raise UserError(f"process {pid}: {error}") from None
+        raise UnsupportedPythonError(f"process {pid}: {error}") from None
     code, text, data, number = (symbols[name] for name in _SYMBOLS[2:])
     return Target(
         pid,
