@@ -55,6 +55,10 @@ def answer(kernel: Any) -> float:
         "    tops.store(out[0:1], n)\n",
         "\f\n@tops.kernel\ndef k(out: tops.ptr(tops.f32)):\n\n\f\n    tops.store(out[0:1], 3.0)\n",
         "@tops.kernel\ndef k(out: tops.ptr(tops.f32)):\n\ttops.store(out[0:1], 3.0)\n",
+        "@tops.kernel\ndef k(out: tops.ptr(tops.f32)):\n    v = 1.0 + \\\n2.0\n"
+        "    tops.store(\nout[0:1],\nv\n)\nx = 1\n",
+        "@tops.kernel\ndef k(\nout: tops.ptr(tops.f32)\n) -> (\nNone\n):\n"
+        "    '''\ndef text():\n'''\n    tops.store(out[0:1], 3.0)\n",
     ],
 )  # fmt: skip
 def test_kernels_are_found(text: str, load_text: Load) -> None:

@@ -99,8 +99,40 @@ def _written_s(path: str) -> float:
 
 def _in_block(lines: Sequence[str], first: int, function: FunctionType) -> tuple[Definition, int] | None:
     """The function, when the lines that belong together from its first on can be parsed alone: quick."""
+    return _in_lines(_indented_block(lines, first), first, function) or _in_lines(
+        _token_block(lines, first), first, function
+    )
+
+
+def _token_block(lines: Sequence[str], first: int) -> Sequence[str]:
     try:
-        block = inspect.getblock(lines[first - 1 :])
+        return inspect.getblock(lines[first - 1 :])
+    except (*_UNREADABLE, IndexError):
+        return ()
+
+
+def _indented_block(lines: Sequence[str], first: int) -> Sequence[str]:
+    """From a definition's first line to before the next statement that is indented no deeper, by how the lines
+    begin: ten times as quick as their tokens. Where that cuts a text or an expression, the block can't be
+    parsed.
+    """
+    head = lines[first - 1]
+    margin = head[: len(head) - len(head.lstrip())]
+    inside = False
+    for number, line in enumerate(lines[first - 1 :], first - 1):
+        text = line.removeprefix(margin) if line.startswith(margin) else line.lstrip()
+        if not text[:1].strip() or text[0] in "#)]}":
+            continue
+        if inside:
+            return lines[first - 1 : number]
+        inside = text.startswith("def ")
+    return lines[first - 1 :] if inside else ()
+
+
+def _in_lines(block: Sequence[str], first: int, function: FunctionType) -> tuple[Definition, int] | None:
+    if not block:
+        return None
+    try:
         indented = block[0][:1].isspace()
         # an indented function parses below a line of its own; empty lines put it where it is in the file
         above = "if 1:\n" * indented
