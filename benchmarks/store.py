@@ -19,12 +19,15 @@ DESCRIPTION = (
 
 _ROWS = 10_000_000
 _JSON_ROWS = 300_000
+_TURNS = 5
 _RANGES = 10_000_000
 
 
 def rows() -> Iterator[Row]:
     """All claims of the store."""
-    with tempfile.TemporaryDirectory(prefix="topskit-bench-", dir=cache_dir()) as name:
+    with tempfile.TemporaryDirectory(
+        prefix="topskit-bench-", dir=cache_dir(), ignore_cleanup_errors=True
+    ) as name:
         folder = Path(name)
         json_rate, json_size, gz_size = _chrome_json(folder)
         session = folder / "store.topsprof"
@@ -128,13 +131,24 @@ def _collector(folder: Path) -> Iterator[Row]:
     none."""
     claim = "events that the collector takes per second of CPU"
     try:
-        spent = [_overhead(folder / f"collector{count}.topsprof", count) for count in (1000, _RANGES)]
+        spent = [
+            min(_overhead(folder / f"collector{count}-{turn}.topsprof", count) for turn in range(_TURNS))
+            for count in (1000, _RANGES)
+        ]
     except measure.ChildError as error:
         yield missing(claim, "M/s", None, "", str(error))
         return
     rate = _RANGES / max(spent[1] - spent[0], 1e-9) / 1e6
     yield compare(
-        claim, "M/s", rate, None, "", bar=20, bar_on="ours", at_least=True, note=f"{_RANGES:,} ranges"
+        claim,
+        "M/s",
+        rate,
+        None,
+        "",
+        bar=20,
+        bar_on="ours",
+        at_least=True,
+        note=f"{_RANGES:,} ranges; least of {_TURNS}",
     )
 
 
@@ -145,6 +159,6 @@ def _overhead(session: Path, ranges: int) -> float:
         "print('CPU', time.process_time())"
     )
     program = measure.python("-c", script)
-    run = measure.run_child(measure.topsprof("run", "-o", str(session), "--", *program))
+    run = measure.run_child(measure.topsprof("run", "--sample", "off", "-o", str(session), "--", *program))
     own = float(next(line for line in run.stdout.splitlines() if line.startswith("CPU ")).split()[1])
     return run.cpu_s - own

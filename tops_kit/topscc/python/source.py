@@ -112,7 +112,7 @@ def _token_block(lines: Sequence[str], first: int) -> Sequence[str]:
 
 
 def _indented_block(lines: Sequence[str], first: int) -> Sequence[str]:
-    """From a definition's first line to before the next statement that is indented no deeper, by how the lines
+    """From a definition's first line to before the next statement that is indented no deeper, by how lines
     begin: ten times as quick as their tokens. Where that cuts a text or an expression, the block can't be
     parsed.
     """
