@@ -25,7 +25,10 @@ def test_of_two_runs_with_f_one_records_and_one_refuses(cli: Any, until: Any) ->
         "import topstx, os, time\nfor i in range(20000): topstx.mark('m')\n"
         "while not os.path.exists('go'): time.sleep(0.01)"
     )
-    runs = [cli.start("run", "-o", "same", "-f", "--", sys.executable, "program.py") for _ in range(2)]
+    runs = [
+        cli.start("run", "--sample", "off", "-o", "same", "-f", "--", sys.executable, "program.py")
+        for _ in range(2)
+    ]
     until(lambda: any(run.poll() is not None for run in runs))
     (cli.cwd / "go").touch()
     ended = [(run.communicate(timeout=60)[1].decode(), run.returncode) for run in runs]

@@ -26,6 +26,14 @@ def c_engine() -> CEngine:
     return engine
 
 
+@pytest.fixture(params=["c", "oracle"])
+def engine(request: pytest.FixtureRequest) -> str:
+    """Each engine that launches on this machine."""
+    if request.param == "c":
+        request.getfixturevalue("c_engine")
+    return str(request.param)
+
+
 def as_argument(value: Any) -> Any:
     """A numpy array as an argument of its own type; numbers as they are."""
     if not isinstance(value, np.ndarray):

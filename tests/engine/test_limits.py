@@ -26,7 +26,6 @@ def program(*, l1: int = 0, l2: int = 0, grid_barrier: bool = False) -> Program:
     return asm.finish()
 
 
-@pytest.mark.parametrize("engine", ["c", "oracle"])
 @pytest.mark.parametrize(
     ("kernel", "grid", "block", "says"),
     [
@@ -36,19 +35,12 @@ def program(*, l1: int = 0, l2: int = 0, grid_barrier: bool = False) -> Program:
         (program(grid_barrier=True), 3, 12, "all 3 blocks at once: s60 holds 2 of 12 threads"),
     ],
 )
-def test_what_does_not_fit(
-    request: pytest.FixtureRequest, engine: str, kernel: Program, grid: int, block: int, says: str
-) -> None:
-    if engine == "c":
-        request.getfixturevalue("c_engine")
+def test_what_does_not_fit(engine: str, kernel: Program, grid: int, block: int, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         launch(kernel, [], grid=(grid,), block=(block,), spec=S60, engine=engine)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("engine", ["c", "oracle"])
-def test_what_just_fits(request: pytest.FixtureRequest, engine: str) -> None:
-    if engine == "c":
-        request.getfixturevalue("c_engine")
+def test_what_just_fits(engine: str) -> None:
     for kernel, grid in ((program(l1=S60.l1_bytes), 5), (program(grid_barrier=True), 2)):
         launch(kernel, [], grid=(grid,), block=(12,), spec=S60, engine=engine)  # type: ignore[arg-type]
 

@@ -28,7 +28,6 @@ def endless_line(*, rounds: int, tiles: bool) -> Program:
     return asm.finish()
 
 
-@pytest.mark.parametrize("engine", ["c", "oracle"])
 @pytest.mark.parametrize("tiles", [False, True])
 def test_a_line_without_end_is_dropped(engine: Literal["c", "oracle"], tiles: bool) -> None:
     rounds = 70 if tiles else 140_000
@@ -50,7 +49,6 @@ def test_a_field_without_end_is_written_plainly(field: str) -> None:
     assert launch(asm.finish(), [], grid=(1,), block=(1,), mode="fast").output == ["7"]
 
 
-@pytest.mark.parametrize("engine", ["c", "oracle"])
 def test_launches_of_too_many_threads_are_refused(engine: Literal["c", "oracle"]) -> None:
     asm = Assembler()
     asm.op("end")

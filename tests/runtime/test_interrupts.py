@@ -60,6 +60,7 @@ def _shot_at(moment: int, script: Callable[[], object]) -> tuple[bool, bool]:
         return trace
 
     outer = sys.gettrace()
+    sys._getframe().f_trace_opcodes = True  # 3.12 asks when tracing begins whether any frame wants them
     sys.settrace(trace)
     try:
         script()

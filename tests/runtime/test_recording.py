@@ -372,7 +372,8 @@ def test_capture_from_within(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "program.py"],
         cwd=tmp_path, capture_output=True, text=True, check=False, timeout=240,
-        env=os.environ | {"PYTHONPATH": paths, "TOPS_STATE_DIR": str(tmp_path)},
+        env=os.environ  # without the C engine a warning says so
+        | {"PYTHONPATH": paths, "TOPS_STATE_DIR": str(tmp_path), "PYTHONWARNINGS": "ignore::UserWarning"},
     )  # fmt: skip
     assert done.returncode == 0 and not done.stderr, done.stderr
     kernels, (around,) = rows(tmp_path, "kernel"), [r for r in rows(tmp_path, "tx") if r["name"] == "around"]

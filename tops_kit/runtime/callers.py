@@ -6,7 +6,9 @@ import sys
 from pathlib import Path
 from types import CodeType, FrameType
 
-_OURS = str(Path(__file__).parent.parent) + "/"
+import topstx
+
+_OURS = tuple(str(Path(file).parent) + "/" for file in (Path(__file__).parent, topstx.__file__))
 
 
 class _Known:
@@ -28,7 +30,7 @@ _KNOWN = _Known()
 
 
 def is_ours(code: CodeType) -> bool:
-    """Whether code is of this package."""
+    """Whether code is of this package, or of the recorder's."""
     return _KNOWN.is_ours(code)
 
 

@@ -59,8 +59,8 @@ class Caller:
 
     __slots__ = ()
 
-    def __call__(self, /, *args: Any, **keywords: Any) -> Launch:
-        return self._slow(*args, **keywords)
+    def __init_subclass__(cls) -> None:
+        cls.__call__ = cls._slow  # type: ignore[attr-defined]  # itself: tracebacks have a frame less
 
     def _slow(self, /, *args: Any, **keywords: Any) -> Launch:
         raise NotImplementedError

@@ -93,6 +93,7 @@ def _in_mappings(pid: int, mappings: list[Mapping]) -> Target:
         return _target(pid, path, parts, {name: value + shift for name, value in symbols.items()})
     if any("pypy" in Path(mapping.path).name for mapping in mappings) or "pypy" in Path(program).name:
         raise UnsupportedPythonError(f"process {pid} is PyPy: only CPython can be sampled")
+    _refuse_ended(pid)
     raise NotPythonError(f"process {pid} ({program or 'unknown program'}) is no Python")
 
 
