@@ -216,7 +216,9 @@ def test_events_of_two_processes(start: Callable[[str], Peer]) -> None:
     tops.free(pointer)
 
 
-def test_an_event_whose_process_ended_holds_up_nobody_for_ever(start: Callable[[str], Peer]) -> None:
+def test_an_event_whose_process_ended_holds_up_nobody_for_ever(
+    start: Callable[[str], Peer], needs_c: None
+) -> None:
     peer = start("""
         os.environ["TOPS_CLOCK"] = "model"  # no time goes by between its calls
         event = tops.ipc_open_event_handle(bytes.fromhex(told()))

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from topstx.recorder import layout, twin
+from topstx.recorder import layout, twin, twin_names
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="recording needs a POSIX system")
 
@@ -280,6 +280,31 @@ def test_signal_handlers_record_in_the_midst_of_records(attached: Any) -> None:
     lost = process.dropped + process.header["lost_records"]
     assert len(process.records) + lost == 2 * handled + made
     assert not process.open and process.unbalanced == 0
+
+
+@pytest.mark.parametrize("size", [8, 60_000])
+def test_a_name_that_a_signal_handler_adds_within_another_ones_entry(
+    attached: Any, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    """Where functions are called a handler may run: it adds names of its own, and the file may grow."""
+    folder = attached()
+    entry = twin_names._ENTRY
+    handled: list[str] = []
+
+    class Interrupted:
+        def pack(self, *values: Any) -> bytes:
+            if len(handled) < 40:
+                handled.append(f"{'h' * min(size, 4000)}{len(handled)}")
+                twin.mark(handled[-1])
+            return entry.pack(*values)
+
+    monkeypatch.setattr(twin_names, "_ENTRY", Interrupted())
+    marks = [f"outer {number}" for number in range(4)]
+    for text in marks:
+        twin.mark(text, payload="p" * size)
+    process = finish(folder)
+    assert len(handled) == 40
+    assert sorted(process.names(layout.KIND_MARK)) == sorted(marks + handled)
 
 
 # -- processes ----------------------------------------------------------------------------------------------

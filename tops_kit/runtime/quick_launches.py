@@ -60,7 +60,10 @@ class Caller:
     __slots__ = ()
 
     def __init_subclass__(cls) -> None:
-        cls.__call__ = cls._slow  # type: ignore[attr-defined]  # itself: tracebacks have a frame less
+        cls.__call__ = cls._slow  # type: ignore[method-assign]  # itself: tracebacks have a frame less
+
+    def __call__(self, /, *args: Any, **keywords: Any) -> Launch:
+        return self._slow(*args, **keywords)
 
     def _slow(self, /, *args: Any, **keywords: Any) -> Launch:
         raise NotImplementedError

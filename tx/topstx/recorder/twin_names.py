@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _FIRST_BYTES = 16 * layout.PAGE
 _ENTRY = Struct(layout.ENTRY_FORMAT)
 _COMMITTED = layout.NAMES_OFFSET["committed_bytes"] // 8
+_NEXT_ID = layout.NAMES_OFFSET["next_id"] // 4
 _U32 = Struct("<I")
 _2U32 = Struct("<2I")
 _3U32 = Struct("<3I")
@@ -96,20 +97,23 @@ class NamesFile:
         lost_names).
         """
         size = (layout.ENTRY_BYTES + len(body) + 7) & ~7
-        begin = layout.NAMES_ENTRIES_OFFSET + self._used
-        if begin + size > self._map.size and not self._grow(begin + size):
-            self.count("lost_names")
-            return 0
-        entry_id = self.next_id
-        view = self._map.bytes
-        _ENTRY.pack_into(view, begin, size, kind, 0, entry_id, len(body))
-        begin += layout.ENTRY_BYTES
-        view[begin : begin + len(body)] = body
-        self._used += size
-        self.next_id = entry_id + 1
-        self._map.words[_COMMITTED] = self._used
-        self.set("next_id", self.next_id)
-        return entry_id
+        while True:
+            used, entry_id = self._used, self.next_id
+            begin = layout.NAMES_ENTRIES_OFFSET + used
+            if begin + size > self._map.size and not self._grow(begin + size):
+                self.count("lost_names")
+                return 0
+            data = _ENTRY.pack(size, kind, 0, entry_id, len(body)) + body
+            end = begin + len(data)
+            # Handlers of signals run where a function is called and at a loop's turn: from here on nowhere.
+            if self._used == used:
+                self._map.bytes[begin:end] = data
+                self._used = used + size
+                self.next_id = entry_id + 1
+                self._map.words[_COMMITTED] = used + size
+                self._ints[_NEXT_ID] = entry_id + 1
+                return entry_id
+            # one ran meanwhile, and added entries of its own
 
     def name(self, text: str) -> int:
         """Id of a NAME entry for `text`: a new one, or NAME_TOO_MANY past the limit or without room."""
@@ -181,6 +185,8 @@ class NamesFile:
             larger = self._memory.open_file(self.path, size)
         except OSError:
             return False
+        if larger.size <= self._map.size:
+            return True  # a handler of a signal got there first
         self._map = larger
         self._ints = larger.bytes.cast("I")
         return True
