@@ -82,6 +82,12 @@ def environ(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
+def command(environ: dict[str, str]) -> Callable[..., str]:
+    """Runs `topsprof` with these words, and gives what it prints."""
+    return lambda *words: topsprof(environ, *words).stdout
+
+
+@pytest.fixture(scope="session")
 def recorded(tmp_path_factory: pytest.TempPathFactory, environ: dict[str, str]) -> Callable[..., Recorded]:
     """`recorded("gaps")`: that program at its small size, recorded once for all tests."""
     folder = tmp_path_factory.mktemp("sessions")

@@ -12,7 +12,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 APPS = ROOT / "sample_apps"
-NAMES = sorted(path.stem for path in APPS.glob("*.py") if path.stem != "first_profile")
+# programs that use no device: tests/sample_apps/test_python.py
+NO_DEVICE = {"first_profile", "web_service", "cpu_bound", "threads_gil", "leaky"}
+NAMES = sorted(path.stem for path in APPS.glob("*.py") if path.stem not in NO_DEVICE)
 
 # from the first beginning of something on the device to the last end, and what engines did in between
 BUSY = """

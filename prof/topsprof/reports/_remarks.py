@@ -91,3 +91,30 @@ def not_recorded(data: Data) -> str:
         "What bounds each kernel, and which source lines cost: recorded with topsprof run --metrics all, "
         "shown by kern_counters and kern_line"
     )
+
+
+_PYTHON = """
+    SELECT sum(CASE WHEN gc THEN weight ELSE 0 END), sum(CASE WHEN state = 'gil' THEN weight ELSE 0 END),
+           sum(CASE WHEN state IN ('running', 'native') THEN weight ELSE 0 END)
+    FROM {sample} WHERE unit = 'ns'
+"""
+_WORTH_TELLING = 0.1  # of the time that threads ran
+
+
+def python(data: Data) -> list[str]:
+    """What slowed a Python program down as a whole, where that is much: collections of garbage, the GIL."""
+    if not data.tables.get("sample") or data.session.info.get("kind") != "recording":
+        return []
+    found: list[Any] = list(data.query(_PYTHON))
+    ((gc_ns, gil_ns, ran_ns),) = found
+    if not ran_ns:
+        return []
+    told = []
+    for ns, what, report in (
+        (gc_ns, "collecting garbage was {time}, {share:.0%} of the time that threads ran", "gc_sum"),
+        (gil_ns, "threads waited {time} for the GIL, and ran for {ran}", "gil_sum"),
+    ):
+        if ns and ns >= _WORTH_TELLING * ran_ns:
+            times = {"time": readable_time(int(ns)).strip(), "ran": readable_time(int(ran_ns)).strip()}
+            told.append(f"Python: {what.format(share=ns / ran_ns, **times)} (-r {report})")
+    return told

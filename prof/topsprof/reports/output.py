@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -73,6 +74,8 @@ def show(
         _tell(_remarks.cost(session))
         if not reports:
             _tell(_remarks.not_recorded(data))
+            for line in _remarks.python(data):
+                _tell(line)
     lines = ledger_lines(session, quiet=quiet)
     if lines and for_people:
         terminal.part()
@@ -101,12 +104,22 @@ def _default_reports(data: Data) -> list[tuple[str, Report]]:
     # reports of what only our own runtime tells have nothing to say of another tool's trace
     entries = registry.DEFAULT if data.devices else registry.DEFAULT_ANYWHERE
     recorded = data.session.info.get("kind") == "recording"
-    return [
+    found = [
         registry.find(name)
         for name, needed in entries
         if any(data.tables.get(table) for table in needed.split("|"))
         and (recorded or name not in registry.OF_RECORDINGS)
     ]
+    return [entry for entry in map(partial(_with_rows, data), found) if entry is not None]
+
+
+def _with_rows(data: Data, entry: tuple[str, Report]) -> tuple[str, Report] | None:
+    """The report, with what it takes long to find out kept; None: it is to be left out."""
+    key, report = entry
+    if key not in registry.IF_ANY:
+        return entry
+    rows = list(report.rows(data))
+    return (key, replace(report, sql="", grouping=None, compute=lambda _: rows)) if rows else None
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ DEFAULT: tuple[tuple[str, str], ...] = (
     ("stream_race", "stream_race"),
     ("op_sum", "op"),
     ("py_call_sum", "python"),
+    ("py_slow", "sample"),
     ("py_sum", "sample"),
     ("py_waits", "sample"),
 )
@@ -50,8 +51,11 @@ _OWN = frozenset(
     }
 )
 
-OF_RECORDINGS = frozenset({"py_waits"})
+OF_RECORDINGS = frozenset({"py_slow", "py_waits"})
 """Those of them that only samples of ours tell."""
+
+IF_ANY = frozenset({"py_slow"})
+"""Those of them that are left out where they have no row: of most programs there is nothing to say there."""
 
 DEFAULT_ANYWHERE = tuple(entry for entry in DEFAULT if entry[0] not in _OWN)
 """The same for sessions without one: what most traces have, and what comes from kept summaries."""
