@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
+import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +16,8 @@ from hypothesis import strategies as st
 
 from tops_kit.gcu.state import Device, StateError, devices, place, shared
 from tops_kit.gcu.state import layout as at
+
+STANDS = r"(a process that stands still|process \d+)"
 
 
 def _device(folder: Path) -> Device:
@@ -188,11 +193,40 @@ def test_a_lock_that_is_never_given_back(tmp_path: Path, monkeypatch: pytest.Mon
         fcntl.flock(file, fcntl.LOCK_EX)
         device = _device(tmp_path)
         assert device.card.snapshot().used_bytes == 0
-        assert device.note.endswith("is locked by a process that stands still: read without the lock")
-        with pytest.raises(
-            StateError, match=r"is locked for 0 s by a process that stands still: continue or end"
-        ):
+        assert re.search(rf"is locked by {STANDS}.*: read without the lock$", device.note)
+        with pytest.raises(StateError, match=rf"is locked for 0 s by {STANDS}.*: continue it .* or end it"):
             device.claim()
+    device.claim()
+    device.close()
+
+
+HOLD = """
+import fcntl, os, signal, sys
+file = open(sys.argv[1], "rb")
+fcntl.flock(file, fcntl.LOCK_EX)
+os.kill(os.getpid(), signal.SIGSTOP)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc names who holds a lock")
+def test_a_stopped_process_that_holds_the_lock_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = _write_once(tmp_path)
+    holder = subprocess.Popen([sys.executable, "-c", HOLD, str(path)])
+    try:
+        os.waitpid(holder.pid, os.WUNTRACED)
+        monkeypatch.setattr(shared, "_TELL_S", 0.01)
+        monkeypatch.setattr(shared, "_WAIT_S", 0.02)
+        named = rf"process {holder.pid} \(.*\), which is stopped"
+        with pytest.raises(StateError, match=rf"{named}: continue it \(kill -CONT\) or end it"):
+            _device(tmp_path).claim()
+        (told,) = capfd.readouterr().err.splitlines()
+        assert re.match(rf"tops_kit: waiting up to 0 s for {named}: it has the lock of .*device0", told)
+    finally:
+        holder.send_signal(signal.SIGKILL)
+        holder.wait()
+    device = _device(tmp_path)
     device.claim()
     device.close()
 

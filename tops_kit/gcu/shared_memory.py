@@ -97,7 +97,7 @@ class OpenedFile:
             # nothing else is opened, whatever a handle says
             if not str(Path(path).readlink()).startswith(f"/memfd:{_NAME}"):
                 raise gone
-            fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
         except FileNotFoundError:
             raise gone from None
         except OSError as error:

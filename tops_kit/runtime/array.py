@@ -323,6 +323,8 @@ class Array:
 @api("topsMemsetAsync")
 def _fill(target: Array, value: Any, size_bytes: int, stream: Stream | None) -> None:
     number = host_array(value, target.dtype)
+    if number.size != 1:
+        fail(Code.topsErrorInvalidValue, f"an array is filled with one number, not {shown(value)}")
     bits = int.from_bytes(number.tobytes(), "little")
     stream = stream_of(stream)
     target.block.check()
@@ -420,7 +422,7 @@ def dtype_named(dtype: Any) -> DType:
     found = dtype_of(dtype)
     if found is None:
         what, instead = dtype_complaint(dtype)
-        if "\n" in what:
+        if "\n" in what or len(what) > 100:
             what = f"{shown(dtype)} is no element type"
         fail(Code.topsErrorInvalidValue, f"{what}: {instead}")
     return found

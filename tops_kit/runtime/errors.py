@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -78,8 +79,8 @@ def shown(value: Any) -> str:
     """A value as an error shows it, in one line: short numbers and texts as they are, else what it is."""
     if isinstance(value, int | float | str | bytes | tuple | list | None):
         try:
-            text = ascii(value)
-        except ValueError:  # a number of more digits than Python writes
+            text = ascii(value) if _is_short(value) else "\n"
+        except Exception:  # whatever the representation of a program's class raises
             text = "\n"
         if len(text) < 60 and "\n" not in text:
             return text
@@ -87,12 +88,21 @@ def shown(value: Any) -> str:
     return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
 
 
+def _is_short(value: Any) -> bool:
+    return not isinstance(value, str | bytes | tuple | list) or len(value) < 60
+
+
 def is_path(value: Any) -> bool:
     """Whether it is a text or Path that the system can have as a file's name."""
     try:
-        return isinstance(value, str | Path) and b"\0" not in os.fsencode(value)
+        if not isinstance(value, str | Path) or b"\0" in os.fsencode(value):
+            return False
+        os.lstat(value)
     except UnicodeEncodeError:
         return False
+    except OSError as error:
+        return error.errno != errno.ENAMETOOLONG
+    return True
 
 
 def truth_of(value: Any, what: str) -> bool:

@@ -83,7 +83,7 @@ def host_malloc(shape: Any, dtype: Any = np.uint8) -> npt.NDArray[Any]:
     RUNTIME.current().check()
     try:
         kind = np.dtype(dtype.numpy if isinstance(dtype, DType) else dtype)
-    except (TypeError, ValueError, SyntaxError):
+    except Exception:  # numpy shows what it refuses: whatever that raises
         fail(Code.topsErrorInvalidValue, f"host_malloc of type {shown(dtype)}: give a type of numpy")
     if kind.hasobject or not kind.itemsize:
         fail(Code.topsErrorInvalidValue, f"host_malloc of type {shown(dtype)}: it has no bytes of its own")
@@ -94,12 +94,13 @@ def host_malloc(shape: Any, dtype: Any = np.uint8) -> npt.NDArray[Any]:
             raise ValueError
         count = math.prod(extents)
         raw = np.zeros(count * kind.itemsize + _PAGE_BYTES, np.uint8)
+        skip = -raw.ctypes.data % _PAGE_BYTES
+        whole = raw[skip : skip + count * kind.itemsize].view(kind)
+        out: npt.NDArray[Any] = whole.reshape(extents)
     except (TypeError, ValueError, OverflowError):
         fail(Code.topsErrorInvalidValue, f"host_malloc of shape {shown(shape)}")
     except MemoryError:
         fail(Code.topsErrorOutOfMemory, f"the host has no {shown(shape)} x {kind.itemsize} bytes left")
-    skip = -raw.ctypes.data % _PAGE_BYTES
-    out: npt.NDArray[Any] = raw[skip : skip + count * kind.itemsize].view(kind).reshape(extents)
     PINNED.add(out.ctypes.data, out.nbytes, raw, True)
     return out
 

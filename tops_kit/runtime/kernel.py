@@ -198,8 +198,8 @@ class Kernel:
     # settings
 
     def on(self, part: str | Path | Specification) -> Kernel:
-        """The kernel for another part: "s60", "i20", "t20", or a file. Raises SpecificationError."""
-        return Kernel(self._definition, replace(self._settings, part=PARTS.get(part)))
+        """The kernel for another part: "s60", "i20", "t20", or a file. Raises LaunchError."""
+        return Kernel(self._definition, replace(self._settings, part=PARTS.chosen(part)))
 
     def options(self, **settings: Any) -> Kernel:
         """The kernel with other settings.
@@ -253,7 +253,7 @@ class Kernel:
         """`kernel[threads]` or `kernel[grid, block]`. Raises LaunchError."""
         # True is equal to 1, and 1.0 too: only ints and tuples are looked up
         kind = type(threads)
-        key = threads if kind is int else repr(threads) if kind is tuple else None
+        key = threads if kind is int else _text(threads) if kind is tuple else None
         if key is not None and self._settings.part is None:
             key = (key, RUNTIME.local.device)  # devices may be of several parts
         found = None if key is None else self._launchers.get(key)
@@ -283,6 +283,14 @@ class Kernel:
 
     def __repr__(self) -> str:
         return f"<kernel {self.name} for {self.part.name}>"
+
+
+def _text(threads: tuple[Any, ...]) -> str | None:
+    """What a grid and block are looked up by; None: they can't be."""
+    try:
+        return repr(threads)
+    except Exception:  # whatever the representation of a program's class raises
+        return None
 
 
 def _kernel_again(module: str, name: str, settings: Settings) -> Kernel:

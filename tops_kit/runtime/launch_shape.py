@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from tops_kit.gcu import Specification
-from tops_kit.runtime.errors import LaunchError
+from tops_kit.runtime.errors import LaunchError, shown
 from tops_kit.runtime.parts import split_threads
 
 _MOST_THREADS = 1 << 24  # as launch_module.c
@@ -48,11 +48,12 @@ def _extents(name: str, extents: Any, whole: Any) -> tuple[int, ...]:
     if min(counts) < 1:
         _bad_shape(name, whole)
     if math.prod(counts) > _MOST_THREADS:
-        raise LaunchError(f"{name}[{whole!r}]: a launch has at most {_MOST_THREADS:,} threads")
+        raise LaunchError(f"{name}[{shown(whole)}]: a launch has at most {_MOST_THREADS:,} threads")
     return counts
 
 
 def _bad_shape(name: str, threads: Any) -> NoReturn:
     raise LaunchError(
-        f"{name}[{threads!r}]: write {name}[threads], or {name}[grid, block] with 1 to 3 positive ints each"
+        f"{name}[{shown(threads)}]: write {name}[threads], or {name}[grid, block] with 1 to 3 positive ints "
+        "each"
     )

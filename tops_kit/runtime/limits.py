@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tops_kit.gcu.state import DeviceLostError, SipsReservedError
 from tops_kit.runtime.codes import Code
-from tops_kit.runtime.errors import fail
+from tops_kit.runtime.errors import fail, shown
 from tops_kit.runtime.stream import Stream
 
 
@@ -21,7 +21,10 @@ def set_limit(stream: Stream, clusters: int, sips: int) -> None:
         (sips, spec.sips_per_cluster, "SIPs a cluster"),
     ):
         if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= most:
-            fail(Code.topsErrorInvalidValue, f"{number!r} {what}: {spec.name} has {most}, 0 stands for all")
+            fail(
+                Code.topsErrorInvalidValue,
+                f"{shown(number)} {what}: {spec.name} has {most}, 0 stands for all",
+            )
     if stream.id == 0:
         fail(Code.topsErrorInvalidHandle, "the default stream can't have a launch limit: make a stream")
     # kernels that are queued were made for the clusters there are now

@@ -69,10 +69,10 @@ class Module:
 
     def _find(self, name: str) -> Function | Kernel:
         self.check()
-        found = self._functions.get(name)
+        found = self._functions.get(name) if isinstance(name, str) else None
         if found is None:
             known = ", ".join(self._functions) or "none"
-            fail(Code.topsErrorNotFound, f"module {self.name} has no kernel {name!r}: {known}")
+            fail(Code.topsErrorNotFound, f"module {self.name} has no kernel {shown(name)}: {known}")
         return found
 
     def check(self) -> None:
@@ -114,8 +114,8 @@ class Function:
         return self._settings.part or RUNTIME.default_part()
 
     def on(self, part: str | Path | Specification) -> Function:
-        """The function on another part: see Kernel.on. Raises SpecificationError."""
-        return Function(self.module, self.programs, replace(self._settings, part=PARTS.get(part)))
+        """The function on another part: see Kernel.on. Raises LaunchError."""
+        return Function(self.module, self.programs, replace(self._settings, part=PARTS.chosen(part)))
 
     @property
     def name(self) -> str:

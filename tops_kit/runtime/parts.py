@@ -7,6 +7,7 @@ import weakref
 from pathlib import Path
 
 from tops_kit.gcu import Specification, SpecificationError, load
+from tops_kit.runtime.errors import LaunchError, is_path, shown
 from tops_kit.topscc.target import Target
 
 DEFAULT = "s60"
@@ -23,15 +24,22 @@ class Parts:
         """A part by name, file, or itself. Raises SpecificationError."""
         if isinstance(part, Specification):
             return part
-        if not isinstance(part, str | Path):
-            raise SpecificationError(
-                f"no part {part!r}: a name such as {DEFAULT!r}, or the path of a .toml file"
-            )
         key = os.fspath(part)
         found = self._read.get(key)
         if found is None:
             found = self._read[key] = load(part)
         return found
+
+    def chosen(self, part: str | Path | Specification) -> Specification:
+        """As `get`, for what a program gives a call. Raises LaunchError."""
+        if not isinstance(part, Specification) and not is_path(part):
+            raise LaunchError(
+                f"no part {shown(part)}: a name such as {DEFAULT!r}, or the path of a .toml file"
+            )
+        try:
+            return self.get(part)
+        except SpecificationError as error:
+            raise LaunchError(str(error)) from None
 
     def hash(self, part: Specification) -> str:
         """A part's hash, reckoned once."""

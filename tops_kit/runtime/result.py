@@ -16,7 +16,7 @@ from tops_kit.gcu.simulation import Operation
 from tops_kit.isa.program import Program
 from tops_kit.runtime.array import tensor_array
 from tops_kit.runtime.arrays import is_tensor
-from tops_kit.runtime.errors import LaunchError, TopsError
+from tops_kit.runtime.errors import LaunchError, TopsError, shown
 from tops_kit.runtime.plan import Outcome, Plan, untimed
 
 if TYPE_CHECKING:
@@ -128,9 +128,9 @@ class Launch:
 
     def __getitem__(self, name: str) -> Any:
         """The array given for a parameter. LaunchError: there is none of that name."""
-        if name not in self.arrays:
+        if not isinstance(name, str) or name not in self.arrays:
             known = ", ".join(self.arrays) or "none"
-            raise LaunchError(f"{self.program.name} has no array {name!r}: {known}")
+            raise LaunchError(f"{self.program.name} has no array {shown(name)}: {known}")
         return self.arrays[name]
 
     @property

@@ -10,6 +10,7 @@ it holds, or it is refused.
 
 from __future__ import annotations
 
+import os
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -29,12 +30,17 @@ from tops_kit.isa.dtypes import BY_NAME
 from tops_kit.isa.errors import BinaryError
 from tops_kit.isa.program import Program
 from tops_kit.launch_files import LaunchFile, LaunchFileError
-from tops_kit.runtime.errors import is_path, shown
+from tops_kit.runtime.codes import Code
+from tops_kit.runtime.errors import TopsError, is_path, shown
 from tops_kit.runtime.module import Function, Module
 from tops_kit.runtime.result import Launch
 from tops_kit.topscc.language.types import MAX_AXES
 
 _PAGE = 4096
+
+
+class SavedLaunchError(TopsError, LaunchFileError):
+    """A saved launch that is not there, is damaged, or of another version."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +57,7 @@ class Argument:
 
 
 class SavedLaunch:
-    """A launch that was saved. Raises LaunchFileError where the file is damaged, or no such file."""
+    """A launch that was saved. Raises SavedLaunchError where the file is damaged, or no such file."""
 
     def __init__(self, file: LaunchFile) -> None:
         self.file = file
@@ -74,9 +80,9 @@ class SavedLaunch:
     def program(self) -> Program:
         """The kernel's program."""
         try:
-            (program,) = decode(self.file.piece(self.file.header.get("program")), str(self.file.path))
+            (program,) = decode(self._piece(self.file.header.get("program")), str(self.file.path))
         except BinaryError as error:
-            raise LaunchFileError(str(error)) from None
+            raise _error(Code.topsErrorInvalidImage, error) from None
         except ValueError:
             self._refuse("it holds other than one program")
         return program
@@ -101,7 +107,7 @@ class SavedLaunch:
     def replay(self, **options: Any) -> Replay:
         """Launch it again, on memory that is as it was, and wait for its end; `options` as Kernel.options.
 
-        Raises LaunchError, KernelFault.
+        Raises SavedLaunchError, LaunchError, KernelFault.
         """
         kept = self._settings
         chosen: dict[str, Any] = {"mode": kept.get("mode"), "cooperative": kept.get("cooperative") is True}
@@ -132,10 +138,16 @@ class SavedLaunch:
 
     # what the file says, checked
 
+    def _piece(self, about: object) -> bytes:
+        try:
+            return self.file.piece(about)
+        except LaunchFileError as error:
+            raise _error(Code.topsErrorInvalidImage, error) from None
+
     def _memory(self) -> list[npt.NDArray[np.uint8]]:
         out = []
         for about in self._list(self.file.header, "memory"):
-            data = np.frombuffer(self.file.piece(about), np.uint8)
+            data = np.frombuffer(self._piece(about), np.uint8)
             address = about.get("address", 0)
             out.append(_aligned_copy(data, address % _PAGE if isinstance(address, int) else 0))
         return out
@@ -234,7 +246,10 @@ class SavedLaunch:
         return value
 
     def _refuse(self, why: str) -> NoReturn:
-        raise LaunchFileError(f"{self.file.path} is damaged: {why}; save the launch again")
+        raise SavedLaunchError(
+            Code.topsErrorInvalidImage,
+            f"{_line(str(self.file.path))} is damaged: {why}; save the launch again",
+        )
 
 
 class Replay:
@@ -270,34 +285,58 @@ class Replay:
 def saved_launch(session: str | Path, name: str | None = None) -> SavedLaunch:
     """A launch that a session holds, by its name ("softmax-1") or its kernel's; its only one without a name.
 
-    `session` may be the file of a launch, too. Raises LaunchFileError.
+    `session` may be the file of a launch, too. Raises SavedLaunchError.
     """
     if not is_path(session):
-        raise LaunchFileError(f"a session is a path, not {shown(session)}")
-    path = Path(session)
+        raise SavedLaunchError(Code.topsErrorInvalidValue, f"a session is a path, not {shown(session)}")
+    if name is not None and not isinstance(name, str):
+        raise SavedLaunchError(Code.topsErrorInvalidValue, f"a saved launch has a name, not {shown(name)}")
+    path, place = Path(session), _line(str(session))
     if name is None and path.suffix == launch_files.SUFFIX:
-        return SavedLaunch(launch_files.read(path))
+        return SavedLaunch(_read(path))
     files = launch_files.in_session(path)
     if not files:
         if not path.is_dir():
-            raise LaunchFileError(f"{path}: no session")
-        raise LaunchFileError(f"{path} has no saved launches: topsprof run --save-launch REGEX saves some")
+            raise SavedLaunchError(Code.topsErrorFileNotFound, f"{place}: no session")
+        raise SavedLaunchError(
+            Code.topsErrorNotFound,
+            f"{place} has no saved launches: topsprof run --save-launch REGEX saves some",
+        )
     names = [file.name.removesuffix(launch_files.SUFFIX) for file in files]
     if name in names:
-        return SavedLaunch(launch_files.read(files[names.index(name)]))
+        return SavedLaunch(_read(files[names.index(name)]))
     of_kernel = [k for k, one in enumerate(names) if name is None or one.rpartition("-")[0] == name]
     if not of_kernel:
-        raise LaunchFileError(f"{path} has no saved launch {name}: there are {', '.join(names)}")
+        wanted = _line(name or "")[:200]
+        text = f"{place} has no saved launch {wanted}: there are {', '.join(names)}"
+        raise SavedLaunchError(Code.topsErrorNotFound, text)
     if len(of_kernel) > 1:
         known = ", ".join(names[k] for k in of_kernel)
-        raise LaunchFileError(f"{path} has saved launches {known}: name one: {path}:{names[of_kernel[0]]}")
-    return SavedLaunch(launch_files.read(files[of_kernel[0]]))
+        text = f"{place} has saved launches {known}: name one: {place}:{names[of_kernel[0]]}"
+        raise SavedLaunchError(Code.topsErrorInvalidValue, text)
+    return SavedLaunch(_read(files[of_kernel[0]]))
+
+
+def _read(path: Path) -> LaunchFile:
+    try:
+        return launch_files.read(path)
+    except LaunchFileError as error:
+        missing = not os.path.lexists(path)
+        raise _error(Code.topsErrorFileNotFound if missing else Code.topsErrorInvalidImage, error) from None
+
+
+def _error(code: Code, error: Exception) -> SavedLaunchError:
+    return SavedLaunchError(code, _line(str(error)))
+
+
+def _line(text: str) -> str:
+    return text if text.isprintable() else ascii(text)[1:-1]  # names of files may hold anything
 
 
 def find_launch(text: str) -> SavedLaunch | None:
     """The launch of a command's argument: SESSION:LAUNCH, SESSION, or a .topslaunch; None: it is none.
 
-    Raises LaunchFileError.
+    Raises SavedLaunchError.
     """
     path = Path(text)
     if path.suffix == launch_files.SUFFIX or path.is_dir():

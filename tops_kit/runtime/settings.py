@@ -10,7 +10,7 @@ import numpy as np
 
 from tops_kit.engine.options import MODES, Mode
 from tops_kit.gcu import Specification
-from tops_kit.runtime.errors import LaunchError
+from tops_kit.runtime.errors import LaunchError, shown
 
 if TYPE_CHECKING:
     from tops_kit.runtime.stream import Stream
@@ -89,9 +89,9 @@ def check_options(name: str, settings: Mapping[str, Any]) -> None:
         if option not in OPTIONS:
             raise LaunchError(f"{name}: no option {option}: there are {', '.join(OPTIONS)}, and .on(part)")
         if option == "mode" and (not isinstance(value, str) or value not in MODES):
-            raise LaunchError(f"{name}: no mode {value!r}: one of {', '.join(MODES)}")
+            raise LaunchError(f"{name}: no mode {shown(value)}: one of {', '.join(MODES)}")
         if option == "stream" and not (value is None or isinstance(value, Stream)):
             raise LaunchError(f"{name}: stream is a tops.Stream, not {type(value).__name__}")
         allowed, what = ALLOWED.get(option, (None, ""))
         if allowed is not None and not allowed(value):
-            raise LaunchError(f"{name}: {option} is {what}, not {value!r}")
+            raise LaunchError(f"{name}: {option} is {what}, not {shown(value)}")

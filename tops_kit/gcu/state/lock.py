@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import os
 import sys
 import time
+from pathlib import Path
 
 from tops_kit import deferral
 
@@ -16,8 +18,6 @@ if sys.platform == "win32":
 
     def try_lock(descriptor: int) -> bool:
         """Take the lock when it is free; whether it was."""
-        import os
-
         os.lseek(descriptor, _FAR, os.SEEK_SET)
         try:
             msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
@@ -29,8 +29,6 @@ if sys.platform == "win32":
 
     def unlock(descriptor: int) -> None:
         """Give the lock back; nothing happens where it is not held."""
-        import os
-
         os.lseek(descriptor, _FAR, os.SEEK_SET)
         try:
             msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
@@ -54,6 +52,25 @@ else:
     def unlock(descriptor: int) -> None:
         """Give the lock back; nothing happens where it is not held."""
         flock(descriptor, LOCK_UN)
+
+
+def holder(descriptor: int) -> int | None:
+    """The pid of the process that has a file's lock; None: nobody, or the system does not tell."""
+    found = os.fstat(descriptor)
+    try:
+        lines = Path("/proc/locks").read_text("ascii", "replace").splitlines()
+    except OSError:
+        return None
+    pids = {}
+    for line in lines:
+        fields = line.split()
+        if len(fields) >= 6 and fields[1] == "FLOCK" and fields[4].isdecimal():
+            device, _, inode = fields[5].rpartition(":")
+            if inode == str(found.st_ino):
+                pids[device] = int(fields[4])
+    # some file systems show another device there than in fstat
+    own = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}"
+    return pids.get(own, next(iter(pids.values())) if len(pids) == 1 else None) or None
 
 
 def lock_within(descriptor: int, seconds: float) -> bool:

@@ -48,6 +48,19 @@ def command() -> str:
     return " ".join(" ".join(words).split())
 
 
+def shown(pid: int) -> str:
+    """A process for people, in one line: "process 4711 (python train.py), which is stopped"."""
+    try:
+        words = (_PROC / str(pid) / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
+        text = (_PROC / str(pid) / "stat").read_bytes()
+    except OSError:
+        return f"process {pid}"
+    name = "".join(c if c.isprintable() else "?" for c in " ".join(words).strip())
+    named = f" ({name[:57] + '...' if len(name) > 60 else name})" if name else ""
+    stopped = text[text.rfind(b")") + 2 :][:1] in (b"T", b"t")
+    return f"process {pid}{named}{', which is stopped' if stopped else ''}"
+
+
 @cache
 def boot() -> int:
     """A number of this start of the machine; 0 where it is unknown."""

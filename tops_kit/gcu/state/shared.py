@@ -10,6 +10,7 @@ import errno
 import mmap
 import os
 import stat
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -30,6 +31,7 @@ Words = (
 _READ_WAIT_S = 1.0
 # of a state file that may be anything by now: a pipe would keep us waiting
 _SAFELY = ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY")
+_TELL_S = 2.0  # then people are told what is waited for
 _WAIT_S = 30.0  # others hold the lock for microseconds: a process that has it so long stands still
 _POWER_MODES = 2
 
@@ -79,12 +81,14 @@ class SharedState:
             return None
         try:
             held = lock.lock_within(descriptor, _READ_WAIT_S)
+            pid = None if held else lock.holder(descriptor)
             content = _content(descriptor, self.layout.size_bytes + 1)
         finally:
             lock.unlock(descriptor)
             os.close(descriptor)
         if not held:
-            self.note = f"{self.path} is locked by a process that stands still: read without the lock"
+            holder = "a process that stands still" if pid is None else processes.shown(pid)
+            self.note = f"{self.path} is locked by {holder}: read without the lock"
         words = memoryview(content[: len(content) // 8 * 8]).cast("q")
         wrong = self._wrong(words, len(content))
         if wrong == _RESTARTED or not content:  # somebody is just creating it
@@ -271,11 +275,20 @@ class SharedState:
         self._pid = os.getpid()
 
     def _lock(self) -> None:
-        if self._descriptor >= 0 and not lock.lock_within(self._descriptor, _WAIT_S):
+        if self._descriptor < 0 or lock.lock_within(self._descriptor, min(_TELL_S, _WAIT_S)):
+            return
+        if sys.stderr is not None:
+            text = f"waiting up to {_WAIT_S:.0f} s for {self._holder()}: it has the lock of {self.path}"
+            print(f"tops_kit: {text}", file=sys.stderr)
+        if not lock.lock_within(self._descriptor, max(_WAIT_S - _TELL_S, 0.0)):
             raise StateError(
-                f"{self.path} is locked for {_WAIT_S:.0f} s by a process that stands still: continue or "
-                "end it (lslocks names it)"
+                f"{self.path} is locked for {_WAIT_S:.0f} s by {self._holder()}: continue it (kill -CONT) or "
+                "end it"
             )
+
+    def _holder(self) -> str:
+        pid = lock.holder(self._descriptor)
+        return "a process that stands still" if pid is None else processes.shown(pid)
 
     def _close_descriptor(self) -> None:
         if self._descriptor >= 0:

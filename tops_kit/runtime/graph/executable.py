@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tops_kit.gcu.simulation import Operation
@@ -20,6 +20,8 @@ from tops_kit.runtime.process import FOLLOWER, RUNTIME
 from tops_kit.runtime.quick_launches import launch_nodes, node_of
 from tops_kit.runtime.records import Call, GraphTag
 from tops_kit.runtime.stream import Stream, stream_of
+
+_MOST_NAMED = 10
 
 
 class GraphExec:
@@ -215,25 +217,32 @@ class GraphExec:
     def refit_flag(self, key: str) -> bool:
         """Whether there is a constant of that name, so that `update_constant` can change it."""
         self.check()
-        return key in self.constants
+        return isinstance(key, str) and key in self.constants
 
     @api("topsExecutableUpdateConstantKey")
     def update_constant(self, key: str, value: Any, stream: Stream | None = None) -> None:
         """New contents for a constant (weights, say), for launches from here on. Raises TopsError."""
         self.check()
-        if key not in self.constants:
+        if not isinstance(key, str) or key not in self.constants:
             known = ", ".join(self.constants) or "none"
-            fail(Code.topsErrorNotFound, f"executable graph {self.id} has no constant {key!r}: {known}")
+            fail(Code.topsErrorNotFound, f"executable graph {self.id} has no constant {shown(key)}: {known}")
         self.constants[key].assign(value, stream)
 
     @api("topsExecutableLoadConstData")
     def load_constants(self, values: dict[str, Any], stream: Stream | None = None) -> None:
         """New contents for several constants. Raises TopsError: before anything is changed, for names."""
         self.check()
-        missing = [key for key in values if key not in self.constants]
+        if not isinstance(values, Mapping):
+            fail(Code.topsErrorInvalidValue, f"constants are a dict of contents by name, not {shown(values)}")
+        missing = [key for key in values if not isinstance(key, str) or key not in self.constants]
         if missing:
             known = ", ".join(self.constants) or "none"
-            fail(Code.topsErrorNotFound, f"executable graph {self.id} has no {', '.join(missing)}: {known}")
+            names = ", ".join(
+                key if isinstance(key, str) and key.isidentifier() and len(key) < 60 else shown(key)
+                for key in missing[:_MOST_NAMED]
+            )
+            more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
+            fail(Code.topsErrorNotFound, f"executable graph {self.id} has no {names}{more}: {known}")
         for key, value in values.items():
             self.constants[key].assign(value, stream)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tops_kit.runtime.array import Array
 from tops_kit.runtime.codes import Code
 from tops_kit.runtime.context import Context
-from tops_kit.runtime.errors import fail
+from tops_kit.runtime.errors import fail, shown
 from tops_kit.runtime.event import Event
 from tops_kit.runtime.fills import filler
 from tops_kit.runtime.graph.nodes import CopyNode, EventNode, FillNode, HostNode, KernelNode, Node
@@ -114,7 +114,7 @@ class Graph:
     def add_host(self, function: Callable[..., object], *args: Any, after: Iterable[int] = ()) -> int:
         """A function of the host; see `tops.launch_host_func`."""
         if not callable(function):
-            fail(Code.topsErrorInvalidValue, f"a host function is called, {function!r} can't be")
+            fail(Code.topsErrorInvalidValue, f"a host function is called, {shown(function)} can't be")
         return self.add(HostNode(function, args), after)
 
     @api("topsGraphAddEmptyNode")
@@ -156,8 +156,13 @@ class Graph:
     def constant(self, key: str, array: Array) -> None:
         """Name an array that kernels of the graph read; `GraphExec.update_constant` changes it by name."""
         self.check()
+        if not isinstance(key, str):
+            fail(Code.topsErrorInvalidValue, f"a constant is named by a text, not {shown(key)}")
         if not isinstance(array, Array):
-            fail(Code.topsErrorInvalidValue, f"constant {key!r} is an array of a device, not {array!r}")
+            fail(
+                Code.topsErrorInvalidValue,
+                f"constant {shown(key)} is an array of a device, not {shown(array)}",
+            )
         self.constants[key] = array
 
     def ancestors(self, numbers: Iterable[int]) -> set[int]:

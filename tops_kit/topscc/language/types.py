@@ -97,7 +97,11 @@ def dtype_complaint(value: object) -> tuple[str, str]:
     name = _name(value)
     if name in WIDE:
         return f"the GCU has no 64-bit types such as {name}", f"use tops.{WIDE[name]}"
-    return f"{value!r} is no element type", "use one of tops.f32 f16 bf16 i32 i16 i8 u8 bool_"
+    try:
+        text = repr(value)
+    except Exception:  # whatever the representation of a program's class raises
+        text = f"a {type(value).__name__}"
+    return f"{text} is no element type", "use one of tops.f32 f16 bf16 i32 i16 i8 u8 bool_"
 
 
 def _name(value: object) -> str:
@@ -107,4 +111,7 @@ def _name(value: object) -> str:
     if isinstance(value, type):
         return value.__name__
     # numpy's dtypes have a name, torch's only a text such as "torch.float32"
-    return str(getattr(value, "name", None) or value).rpartition(".")[2]
+    try:
+        return str(getattr(value, "name", None) or value).rpartition(".")[2]
+    except Exception:  # whatever the text of a program's class raises
+        return ""
