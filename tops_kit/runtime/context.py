@@ -418,7 +418,10 @@ class Context:
         """Count an allocation or a free, and tell it."""
         address, size_bytes, serial, pool, note = piece
         self.in_use_bytes += size_bytes if operation == acts.MEMORY_ALLOC else -size_bytes
-        if HOOKS.kinds and HOOKS.wants(acts.MEMORY):
+        # a session that knows the allocation hears of the free, whether it is recording or not
+        session = self.runtime.told_memory
+        wanted = HOOKS.kinds and HOOKS.wants(acts.MEMORY)
+        if wanted or (session and operation == acts.MEMORY_FREE):
             thread = HOOKS.thread
             now_ns = self.clock.now_ns()
             told = acts.MemoryActivity(
@@ -426,7 +429,10 @@ class Context:
                 thread.begin_ns or now_ns, now_ns, self.device_id, self.context_id, stream_id,
                 thread.correlation_id, thread.thread_id, serial, 0 if pool is None else pool.id, note,
             )  # fmt: skip
-            HOOKS.emit(acts.MEMORY, told)
+            if wanted:
+                HOOKS.emit(acts.MEMORY, told)
+            if session is not None:
+                session.note(told)
 
     # the end
 

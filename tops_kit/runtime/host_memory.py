@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 from bisect import bisect_right, insort
@@ -26,7 +27,9 @@ class PinnedMemory:
 
     def __init__(self) -> None:
         self._begins: list[int] = []
-        self._blocks: dict[int, tuple[int, Any, bool, str]] = {}  # bytes, owner, made by us, where
+        self._blocks: dict[int, tuple[int, Any, bool, str, int]] = {}
+        """By address: bytes, owner, made by us, where, number."""
+        self._serials = itertools.count(1)
         self.in_use_bytes = 0
 
     def holds(self, address: int, size_bytes: int) -> bool:
@@ -44,8 +47,9 @@ class PinnedMemory:
             fail(Code.topsErrorHostMemoryAlreadyRegistered, f"0x{address:x} is pinned already")
         note = callers.where()
         insort(self._begins, address)
-        self._blocks[address] = (size_bytes, owner, made, note)
-        self._tell(acts.MEMORY_ALLOC, address, size_bytes, note)
+        serial = next(self._serials)
+        self._blocks[address] = (size_bytes, owner, made, note, serial)
+        self._tell(acts.MEMORY_ALLOC, address, size_bytes, note, serial)
 
     def remove(self, address: int, made: bool) -> None:
         """Unpin memory by its beginning. Raises TopsError."""
@@ -58,20 +62,25 @@ class PinnedMemory:
             )
         self._begins.remove(address)
         del self._blocks[address]
-        self._tell(acts.MEMORY_FREE, address, found[0], found[3])
+        self._tell(acts.MEMORY_FREE, address, found[0], found[3], found[4])
 
-    def _tell(self, operation: int, address: int, size_bytes: int, note: str) -> None:
+    def _tell(self, operation: int, address: int, size_bytes: int, note: str, serial: int) -> None:
         self.in_use_bytes += size_bytes if operation == acts.MEMORY_ALLOC else -size_bytes
-        if HOOKS.kinds and HOOKS.wants(acts.MEMORY):
+        session = RUNTIME.told_memory
+        wanted = HOOKS.kinds and HOOKS.wants(acts.MEMORY)
+        if wanted or (session and operation == acts.MEMORY_FREE):
             thread = HOOKS.thread
             now_ns = RUNTIME.clock.now_ns()
             device_id, context_id = RUNTIME.place()
             told = acts.MemoryActivity(
                 operation, acts.MEMORY_PINNED, address, size_bytes, self.in_use_bytes,
                 thread.begin_ns or now_ns, now_ns, device_id, context_id, 0, thread.correlation_id,
-                thread.thread_id, note=note,
+                thread.thread_id, serial, note=note,
             )  # fmt: skip
-            HOOKS.emit(acts.MEMORY, told)
+            if wanted:
+                HOOKS.emit(acts.MEMORY, told)
+            if session is not None:
+                session.note(told)
 
 
 PINNED = PinnedMemory()  # of this process

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from tops_kit.runtime.graph.capture import Capture
     from tops_kit.runtime.graph.executable import GraphExec
     from tops_kit.runtime.saving import Saver
+    from tops_kit.runtime.told_memory import ToldMemory
     from tops_kit.runtime.stream import Stream
 
 
@@ -65,7 +66,7 @@ class Runtime:
     __slots__ = (
         "__weakref__", "_contexts_made", "_fork_seen", "blocking", "calling", "clock", "contexts", "devices",
         "exec_ids", "graph_ids", "guests", "host_calls", "local", "lock", "pid", "racing", "saver",
-        "started", "timeline",
+        "started", "timeline", "told_memory",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -82,6 +83,7 @@ class Runtime:
         self.racing = Racing()
         self.calling = 0  # host functions that threads are in
         self.saver: Saver | None = None  # of the session that it is in
+        self.told_memory: ToldMemory | None = None  # of that session
         self._fork_seen = False
         self._contexts_made = 0
         self.graph_ids = itertools.count(1)

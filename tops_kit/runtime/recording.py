@@ -30,6 +30,7 @@ from tops_kit.runtime.counters import Counters
 from tops_kit.runtime.recorded_rows import kernel_body, packings
 from tops_kit.runtime.saving import Request, Saver, read_request
 from tops_kit.runtime.stacks import Stacks
+from tops_kit.runtime.told_memory import ToldMemory
 
 if TYPE_CHECKING:
     from tops_kit.runtime.graph.executable import GraphExec
@@ -133,6 +134,7 @@ class Recording:
         self._stacks = Stacks(writer, wanted.backtrace) if wanted.backtrace else None
         self._counters = Counters(writer, wanted.metrics) if wanted.metrics else None
         self._shift_ns = self.base.offset_ns if self.base is not None else 0
+        self._runtime.told_memory = ToldMemory(writer, self._shift_ns)
         self._runtime.saver = None
         if self._request is not None:
             self._runtime.saver = Saver(self._folder, self._request, self._on)
@@ -167,7 +169,7 @@ class Recording:
 
     def leave(self) -> None:
         """The session ends for this process: what is in flight is told as if nothing came after it."""
-        self._runtime.saver = None
+        self._runtime.saver = self._runtime.told_memory = None
         self._sink.close()
         self.tell_cost()
         if self.base is not None:
@@ -264,7 +266,9 @@ class Recording:
         )
         now_ns = self._hooks.now_ns() - self._shift_ns
         body = kind.body.pack(note)
-        self._writer.write(kind.number, now_ns - cost_ns, now_ns, "recording activities", body)
+        # recording may be off by now: it cost what it did
+        late = kind.number | layout.ROW_LATE
+        self._writer.write(late, now_ns - cost_ns, now_ns, "recording activities", body)
         sink.cost_ns = 0
 
     def _tell_slow(self, sink: Any) -> None:
@@ -281,7 +285,7 @@ class Recording:
         note = f"{sink.slow_count} activities, spread over the run: processor time, each was timed"
         now_ns = self._hooks.now_ns() - self._shift_ns
         body = kind.body.pack(self._writer.intern(note))
-        self._writer.write(kind.number, now_ns - sink.slow_ns, now_ns, what, body)
+        self._writer.write(kind.number | layout.ROW_LATE, now_ns - sink.slow_ns, now_ns, what, body)
         sink.slow_count = sink.slow_ns = 0
 
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tops_kit.session import Session
 
 _NAMED = 4  # ranges
+_NO_END = "SELECT 1 FROM process WHERE ended_by IS DISTINCT FROM 'exit' LIMIT 1"
 _OF_THE_PROGRAM = "compile"
 """A kind of overhead that is there without us, too."""
 
@@ -32,7 +33,9 @@ def cost(session: Session) -> str:
         most = max(costs)[1]
         time = readable_time(total).strip()
         return f"Profiling cost the program {time}, most of it by: {most} (-r overhead_sum)"
-    return "Profiling cost the program no time that was measured" if data.devices else ""
+    if data.devices and list(data.query(_NO_END)):
+        return "What profiling cost the program is not known: it was killed, or had not ended yet"
+    return ""
 
 
 _COMPILED = """

@@ -53,8 +53,8 @@ _FIGURE_COLUMNS = (
 _OWNER_COLUMNS = (column("Memory", rank=6), column("Device", "id"), column("PID", "id"))
 _ORDER = "sum(kept_bytes) DESC, sum(peak_part_bytes) DESC, sum(size_bytes) DESC"
 _WORDS = (
-    "Kept is what was not freed by the end of the recording: of a program that ended, a leak. At Peak is "
-    "what of it was there when most memory of its kind was in use. MB are 10^6 bytes."
+    "Kept is what was not freed by the end of the recording, in breaks of it neither: of a program that "
+    "ended, a leak. At Peak is what of it was there when most memory of its kind was in use. MB are 10^6 bytes."
 )
 
 
@@ -110,7 +110,8 @@ _LEAKS = Report(
     "mem_alloc",
     "Memory Not Freed",
     "Allocations that were not freed by the end of the recording, by the line that asked for them, its TX "
-    "range and their size. MB are 10^6 bytes.",
+    "range and their size. State says whether the program had ended by then (leaked) or went on (in use), "
+    "when it might have freed them later. MB are 10^6 bytes.",
     requires=("memory",),
     columns=(
         column("Kept (MB)", "number", 0),
@@ -118,14 +119,17 @@ _LEAKS = Report(
         column("Size (bytes)", "count", 2),
         column("First", "point", 5),
         column("Last", "point", 6),
+        column("State", rank=1),
         *_OWNER_COLUMNS,
         column("TX Range", rank=4),
         column("Place"),
     ),
     sql=f"""{_ALLOCATIONS}
-        SELECT sum(size_bytes) / 1e6, count(*), size_bytes, min(start_ns) - {{origin}},
-               max(start_ns) - {{origin}}, kind, device_id, process_id, range, place
-        FROM allocations WHERE kept_bytes > 0
+        SELECT sum(size_bytes) / 1e6, count(*), size_bytes, min(allocations.start_ns) - {{origin}},
+               max(allocations.start_ns) - {{origin}},
+               CASE WHEN any_value(ended_by) IS NULL THEN 'in use' ELSE 'leaked' END,
+               kind, device_id, process_id, range, place
+        FROM allocations LEFT JOIN process USING (process_id) WHERE kept_bytes > 0
         GROUP BY kind, device_id, process_id, range, place, size_bytes
         ORDER BY sum(size_bytes) DESC, place, range, size_bytes, process_id, device_id, kind
     """,
