@@ -45,7 +45,8 @@ def record(folder: Path, code: str, *arguments: str, **environment: str) -> Sess
     keep = {k: v for k, v in os.environ.items() if not k.startswith(("TOPSTX_", "TOPS_"))}
     paths = os.pathsep.join(str(ROOT / part) for part in ("", "tx", "prof"))
     subprocess.run(
-        [sys.executable, "-m", "topsprof", "run", "-o", "case", *arguments, "--", sys.executable, "program.py"],
+        [sys.executable, "-m", "topsprof", "run", "-o", "case", *arguments, "--",
+         sys.executable, "program.py"],
         cwd=folder, capture_output=True, text=True, check=False, timeout=240,
         env=keep | {"PYTHONPATH": paths, "TOPS_STATE_DIR": str(folder)} | environment,
     )  # fmt: skip

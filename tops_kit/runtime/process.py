@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from tops_kit.runtime.graph.capture import Capture
     from tops_kit.runtime.graph.executable import GraphExec
     from tops_kit.runtime.saving import Saver
-    from tops_kit.runtime.told_memory import ToldMemory
     from tops_kit.runtime.stream import Stream
+    from tops_kit.runtime.told_memory import ToldMemory
 
 
 class HostCall(Protocol):

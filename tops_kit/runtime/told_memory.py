@@ -29,7 +29,7 @@ class ToldMemory:
         return bool(self._held)
 
     def note(self, told: acts.MemoryActivity) -> None:
-        """An allocation or a free. A free that nobody records, of memory whose allocation was, gets its row."""
+        """An allocation or a free. A free in a break, of memory that the session knows, gets its row here."""
         key = (told.memory_kind, told.context_id, told.serial)
         on = self._writer.wanted(_KIND.number)
         if told.operation == acts.MEMORY_ALLOC:

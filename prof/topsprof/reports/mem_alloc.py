@@ -54,7 +54,8 @@ _OWNER_COLUMNS = (column("Memory", rank=6), column("Device", "id"), column("PID"
 _ORDER = "sum(kept_bytes) DESC, sum(peak_part_bytes) DESC, sum(size_bytes) DESC"
 _WORDS = (
     "Kept is what was not freed by the end of the recording, in breaks of it neither: of a program that "
-    "ended, a leak. At Peak is what of it was there when most memory of its kind was in use. MB are 10^6 bytes."
+    "ended, a leak. At Peak is what of it was there when most memory of its kind was in use. MB are 10^6 "
+    "bytes."
 )
 
 
