@@ -23,6 +23,7 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
     "run": ("run", "run a program and record it into a session"),
     "attach": ("attach", "sample a Python program that runs already"),
     "start": ("start", "switch the recording of a running session on"),
+    "snapshot": ("snapshot", "write a session of the last seconds of a recording that keeps those only"),
     "stop": ("stop", "switch the recording of a running session off, or end the session"),
     "sessions": ("sessions", "list the sessions that are being recorded now"),
     "import": ("import_", "make a session of a trace file of another tool"),

@@ -14,6 +14,7 @@ from tops_kit.errors import UserError
 SESSION_SUFFIX: Final = ".topsprof"
 DEFAULT_PATTERN: Final = "report%n"
 
+_LATER: Final = re.compile(r"(%[ns%])")
 _FIELD: Final = re.compile(r"%(?:([phn%])|q\{([^{}]*)\})")
 
 
@@ -54,6 +55,17 @@ def expand(
         position = match.end()
     out.append(pattern[position:])
     return "".join(out)
+
+
+def snapshot_pattern(pattern: str, *, pid: int, environ: Mapping[str, str] = os.environ) -> str:
+    """A pattern of snapshots with `%p`, `%h` and `%q{ENV}` replaced; the collector makes names of it, and
+    knows `%n`, `%s` and `%%`. Raises UserError.
+    """
+    parts = _LATER.split(pattern)
+    return "".join(
+        part if _LATER.fullmatch(part) else expand(part, pid=pid, environ=environ).replace("%", "%%")
+        for part in parts
+    )
 
 
 def with_suffix(text: str, suffix: str) -> Path:

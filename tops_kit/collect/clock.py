@@ -27,6 +27,7 @@ FILE = "clock"
 _MAGIC = b"TOPSCLK1"
 _HEADER_BYTES = 64
 _TRIES = 5
+_WORTH_THINNING = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +134,20 @@ class ClockTable:
     def __len__(self) -> int:
         return len(self._rows)
 
+    def thin(self, before_ns: int) -> bool:
+        """Forget anchors from before a time of CLOCK_MONOTONIC, the first aside; whether it was worth it."""
+        old = sum(1 for row in self._rows if row.monotonic_ns < before_ns) - 2  # one ends the first piece
+        if old < _WORTH_THINNING:
+            return False
+        # A new list: another thread may be making pieces of the old one.
+        self._rows = [self._rows[0], *self._rows[1 + old :]]
+        return True
+
+    @property
+    def anchors(self) -> list[Anchor]:
+        """All anchors, oldest first."""
+        return list(self._rows)
+
     @property
     def last(self) -> Anchor:
         return self._rows[-1]
@@ -198,6 +213,14 @@ class ClockFile:
             os.write(descriptor, row)
         finally:
             os.close(descriptor)
+
+    def rewrite(self, anchors: list[Anchor]) -> None:
+        """Have only these anchors in the file, at once. Raises OSError."""
+        temporary = self.path.with_suffix(".new")
+        rows = [(row.tsc, row.monotonic_ns, row.realtime_ns) for row in anchors]
+        head = (_MAGIC + boot_id().encode()[:48]).ljust(_HEADER_BYTES, b"\0")
+        temporary.write_bytes(head + np.array(rows, np.int64).tobytes())
+        temporary.replace(self.path)
 
     def read(self) -> tuple[list[Anchor], bool]:
         """(anchors, whether they are of the present run of the system); no anchors when the file is missing

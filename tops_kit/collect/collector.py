@@ -10,6 +10,7 @@ import select
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from topstx.recorder import layout
@@ -22,6 +23,7 @@ from tops_kit.collect.control import Control
 from tops_kit.collect.convert import Converter
 from tops_kit.collect.cuts import CutFile
 from tops_kit.collect.discovery import Discovery
+from tops_kit.collect.flight import plan as plans
 from tops_kit.collect.journal import Part
 from tops_kit.collect.names import ProcessNames, Texts
 from tops_kit.collect.processes import Processes, Row
@@ -30,6 +32,10 @@ from tops_kit.collect.samples import SampleTables
 from tops_kit.collect.sweeping import Sweeper
 from tops_kit.collect.writing import PartWriter, WritingThread
 from tops_kit.session import SessionWriter
+
+if TYPE_CHECKING:
+    from tops_kit.collect.flight.plan import FlightPlan
+    from tops_kit.collect.flight.recorder import FlightRecorder
 
 STOPPED_EARLY = "dropped:stopped_early"  # code of the ledger
 FLUSH_S = 1.0
@@ -90,6 +96,7 @@ class Collector:
         self.samples = SampleTables(self)
         self._last_samples = time.monotonic()
         self.sweeper = Sweeper()
+        self.flight: FlightRecorder | None = None
         self.failure: Exception | None = None
         self._failure_noted = False
         self.state = state.State()
@@ -144,6 +151,18 @@ class Collector:
             self.clock_file.append(anchor)
         return self.clock.last
 
+    def fly(self, plan: FlightPlan) -> None:
+        """Keep the last seconds only, as planned. UserError for a rule that is none."""
+        from tops_kit.collect.flight.recorder import FlightRecorder
+
+        self.flight = self.part_writer.flight = FlightRecorder(self, plan)
+
+    def thin_clock(self, before_ns: int) -> None:
+        """Forget what the clock was before that time of CLOCK_MONOTONIC: no record from then will come."""
+        if self.clock.thin(before_ns):
+            with contextlib.suppress(OSError):  # a full disk: the file goes on as it is
+                self.clock_file.rewrite(self.clock.anchors)
+
     # ---- the loop
 
     def run(self, should_stop: Callable[[], bool]) -> None:
@@ -174,6 +193,8 @@ class Collector:
             self._last_samples = now
             if chunk_format.pending(self.folder):
                 self.writing.submit_job(self._take_samples)
+        if self.flight is not None:
+            self.flight.look()
         if self.writing.failure is not None:
             self.failure = self.writing.failure
         if now - self._last_second > 1.0:
@@ -427,6 +448,10 @@ def begin(folder: Path, control: Control, writer: SessionWriter, loops: Loops) -
     anchor = take_anchor(loops)
     file.append(anchor)
     parts = journal.create_parts(folder, loops)
-    return Collector(
+    collector = Collector(
         folder, control=control, writer=writer, loops=loops, parts=parts, clock=ClockTable([anchor])
     )
+    plan = plans.load(folder)
+    if plan is not None:
+        collector.fly(plan)
+    return collector

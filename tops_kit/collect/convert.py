@@ -263,8 +263,6 @@ class Converter:
         sink: Sink,
     ) -> None:
         texts = table_rows.trailing(journal, columns.more, number) if table_rows.has_text(number) else ()
-        with self._processes.lock:
-            process_number = self._processes.number(row)
         bodies = table_rows.Bodies(
             columns=columns,
             body=body,
@@ -272,7 +270,7 @@ class Converter:
             names=names,
             texts=self._texts,
             process_id=row.process_id,
-            process_number=process_number,
+            process_number=row.number,
             trailing=texts,
         )
         table, out, count = table_rows.table_of(number, bodies)

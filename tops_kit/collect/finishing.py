@@ -17,12 +17,14 @@ from tops_kit.collect import journal_format as jf
 from tops_kit.collect.arrays import Array
 from tops_kit.collect.convert import CALLS_SKIPPED
 from tops_kit.collect.drain import RECORD
+from tops_kit.collect.flight import plan
 from tops_kit.collect.rings import Ring
 from tops_kit.collect.sweeping import remove_folders
 
 if TYPE_CHECKING:
     from tops_kit.collect.collector import Collector
     from tops_kit.collect.processes import Row
+    from tops_kit.session import Ledger
 
 
 def last_tick(collector: Collector, serial: int, rings: Iterable[Ring]) -> int:
@@ -46,6 +48,8 @@ def finish(collector: Collector, status: str) -> None:
     if collector.failure is None:
         try:
             _take_rest(collector)
+            if collector.flight is not None and collector.failure is None:
+                collector.flight.finish()
             _close(collector, status)
         except Exception as error:  # SessionError, OSError, ...: the caller tells it in one line
             collector.failure = collector.failure or error
@@ -55,6 +59,8 @@ def finish(collector: Collector, status: str) -> None:
         collector.sweeper.stop()
         collector.writing.stop()
         collector.writer.abandon()
+        if collector.flight is not None:
+            collector.flight.give_up(f"the recording ended early: {collector.failure}")
     collector.close_pipes()
 
 
@@ -103,7 +109,7 @@ def _take_open_of_living(collector: Collector) -> None:
     collector.rotate()  # so that the active part holds only what comes from here on
     anchor = collector.take_anchor()
     collector.drain(wait=True, final=True)
-    ended = _begins(collector)
+    ended = begins(collector)
     ticks = {layout.CLOCK_MONOTONIC: anchor.monotonic_ns, layout.CLOCK_TSC: anchor.tsc}
     for ring, ranges in open_now:
         still = ranges[~np.isin(ranges["begin"], ended)] if len(ended) else ranges
@@ -111,7 +117,7 @@ def _take_open_of_living(collector: Collector) -> None:
     collector.finish_rings(list(collector.table.rings), lambda ring: ticks[ring.clock])
 
 
-def _begins(collector: Collector) -> Array:
+def begins(collector: Collector) -> Array:
     """Begin ticks of the ranges and calls in the active part."""
     part = collector.part
     found = [
@@ -129,18 +135,7 @@ def _close(collector: Collector, status: str) -> None:
     writer = collector.writer
     with collector.processes.lock:
         collector.processes.append_to(writer, everything=True)
-    for stream, what, count, text in collector.state.notes:
-        writer.ledger.count(stream, what, count, text)
-    writer.ledger.count(
-        "collector",
-        "dropped:process_without_files",
-        collector.control.lost_processes,
-        note="processes that could not make files in the session folder (other user, full disk, limits): "
-        "none of what they recorded is here",
-    )
-    for row in collector.processes.rows.values():
-        _count(collector, row)
-    collector.samples.tell()
+    count_all(collector, writer.ledger)
     _tell_time(collector)
     writer.set_attribute("clock", collector.clock.to_json())
     writer.set_attribute(
@@ -154,6 +149,23 @@ def _close(collector: Collector, status: str) -> None:
     writer.close(status)
     collector.sweeper.stop()
     remove_files(collector.folder)
+
+
+def count_all(collector: Collector, ledger: Ledger) -> None:
+    """The entries of a ledger that tell the recording as a whole, so far."""
+    for stream, what, count, text in collector.state.notes:
+        ledger.count(stream, what, count, text)
+    ledger.count(
+        "collector",
+        "dropped:process_without_files",
+        collector.control.lost_processes,
+        note="processes that could not make files in the session folder (other user, full disk, limits): "
+        "none of what they recorded is here",
+    )
+    with collector.processes.lock:
+        for row in collector.processes.rows.values():
+            count_process(collector, row, ledger, f"process:{row.process_id}")
+    collector.samples.tell(ledger)
 
 
 def _tell_time(collector: Collector) -> None:
@@ -174,9 +186,8 @@ def _tell_time(collector: Collector) -> None:
         collector.writer.ledger.count("clock", code, count, note)
 
 
-def _count(collector: Collector, row: Row) -> None:
+def count_process(collector: Collector, row: Row, ledger: Ledger, stream: str) -> None:
     """The ledger entries of one process."""
-    ledger, stream = collector.writer.ledger, f"process:{row.process_id}"
     headers = [names.header for names in row.names]
 
     def total(field: str) -> int:
@@ -231,7 +242,7 @@ def remove_files(folder: Path) -> None:
     due.
     """
     journal.remove_parts(folder)
-    remove_folders(folder, ("rings", "names", chunk_format.FOLDER))
+    remove_folders(folder, ("rings", "names", chunk_format.FOLDER, plan.FOLDER))
     for name in (state.FILE, clock.FILE, cuts.FILE, control.FILE):
         with contextlib.suppress(OSError):
             (folder / name).unlink(missing_ok=True)

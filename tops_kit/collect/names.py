@@ -65,6 +65,10 @@ class Texts:
                 self._array = fresh if self._array is None else pa.concat_arrays([self._array, fresh])
             return self._array
 
+    def text(self, number: int) -> str:
+        """The text of a number."""
+        return self._list[number]
+
     def column(self, numbers: Array) -> pa.DictionaryArray:
         """Numbers (int32; negative: null) as a column of names."""
         mask = numbers < 0

@@ -183,7 +183,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     with contextlib.suppress(BrokenPipeError):
         print("ready", flush=True)
     compaction = LiveCompaction(collector)
-    collector.every_second = compaction.look
+    # What is deleted in a while is not worth sorting, and a merged segment would keep old rows with new ones.
+    collector.every_second = compaction.look if collector.flight is None else collector.flight.every_second
     collector.run(ends)
     if collector.failure is not None:
         # The programs run on without being recorded; what was published stays in rings and journal.

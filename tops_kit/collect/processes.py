@@ -51,6 +51,7 @@ class Row:
     changed_threads: set[int] = field(default_factory=set)
     facts: dict[str, str] = field(default_factory=dict)  # what a sampler found of it: argv, python
     thread_names: dict[int, str] = field(default_factory=dict)  # as a sampler read them
+    number: int = 0  # of all processes of the recording, from 1
 
     @property
     def ended(self) -> bool:
@@ -85,6 +86,10 @@ class Row:
             self.changed_threads.add(tid)
 
 
+def _over(end_ns: int | None, before_ns: int) -> bool:
+    return end_ns is not None and end_ns < before_ns
+
+
 def _read_headers(row: Row) -> None:
     """Read again what the producers of a process say of themselves; what can't be read stays as it was."""
     for names in row.names:
@@ -101,6 +106,7 @@ class Processes:
         self.texts = texts
         self.rows: dict[int, Row] = {}
         self.by_serial: dict[int, Row] = {}
+        self._numbers = 0
         self.names: dict[int, ProcessNames] = {}
         self.changed = False  # since the collector saved its state
         self.has_rings: Callable[[int], bool] = lambda serial: False  # of an incarnation, by serial
@@ -117,9 +123,8 @@ class Processes:
         if row is None:
             row = self._same_process(serial, pid, proc_start)
         if row is None:
-            row = Row(self._free_id(pid), pid, proc_start, start_ns=start_ns)
+            row = self._new(pid, proc_start, start_ns)
             row.parent_id = self._parent(header)
-            self.rows[row.process_id] = row
         row.names.append(names)
         row.changed = True
         self.by_serial[serial] = row
@@ -137,22 +142,23 @@ class Processes:
 
     def add_sampled(self, pid: int, proc_start: int, start_ns: int, facts: Mapping[str, Any]) -> Row:
         """Take up a process that nobody records but a sampler; `facts` may have its argv and python."""
-        row = Row(self._free_id(pid), pid, proc_start, start_ns=start_ns)
+        row = self._new(pid, proc_start, start_ns)
         row.facts = {key: str(facts[key]) for key in ("argv", "python", "executable") if facts.get(key)}
         parent = system.stat(pid)
         living = [
             one for one in self.rows.values() if parent and one.pid == parent.parent_pid and not one.ended
         ]
-        row.parent_id = living[-1].process_id if living else None
-        self.rows[row.process_id] = row
+        row.parent_id = next((one.process_id for one in reversed(living) if one is not row), None)
         row.watch = system.Watch(pid, proc_start)
         row.exe = system.executable(pid)
         self.changed = True
         return row
 
-    def number(self, row: Row) -> int:
-        """A number of a process of this recording, from 1, that stays."""
-        return next(number for number, one in enumerate(self.rows.values(), 1) if one is row)
+    def _new(self, pid: int, proc_start: int, start_ns: int | None) -> Row:
+        self._numbers += 1
+        row = Row(self._free_id(pid), pid, proc_start, start_ns=start_ns, number=self._numbers)
+        self.rows[row.process_id] = row
+        return row
 
     def _free_id(self, pid: int) -> int:
         process_id, again = pid, 0
@@ -224,16 +230,56 @@ class Processes:
             row.watch = None
         self.changed = True
 
+    def forget(self, before_ns: int) -> list[Row]:
+        """Take out those that ended before this session time, and threads that did; the processes. Whose
+        names a living process began with, stays.
+        """
+        with self.lock:
+            wanted = {
+                int(names.header["parent_serial"])
+                for row in self.rows.values()
+                if not _over(row.end_ns if row.ended else None, before_ns)
+                for names in row.names
+            }
+            gone = [
+                row
+                for row in self.rows.values()
+                if row.ended
+                and _over(row.end_ns, before_ns)
+                and not any(names.serial in wanted or self.has_rings(names.serial) for names in row.names)
+            ]
+            for row in gone:
+                del self.rows[row.process_id]
+                for names in row.names:
+                    self.by_serial.pop(names.serial, None)
+                    self.names.pop(names.serial, None)
+            for row in self.rows.values():
+                for tid in [tid for tid, times in row.threads.items() if _over(times[1], before_ns)]:
+                    del row.threads[tid]
+                    row.thread_names.pop(tid, None)
+                    for names in row.names:
+                        names.threads.pop(tid, None)
+            self.changed = self.changed or bool(gone)
+        return gone
+
     def any_alive(self) -> bool:
         """Whether a recorded process still runs."""
         return any(row.watch is not None and row.watch.alive() for row in self.rows.values())
 
-    def append_to(self, writer: SessionWriter, *, everything: bool = False) -> None:
-        """Write the rows of processes and threads that changed since the last call, or all."""
-        for table, columns in (
+    def append_to(self, writer: SessionWriter, *, everything: bool = False, mark: bool = True) -> None:
+        """Write the rows of processes and threads that changed since the last call, or all. Without `mark`
+        the next call writes what changed all the same.
+        """
+        changed = [(row, row.changed, set(row.changed_threads)) for row in self.rows.values()]
+        tables = [
             ("process", self._process_table(everything)),
             ("thread", self._thread_table(everything)),
-        ):
+        ]
+        if not mark:
+            for row, was_changed, threads in changed:
+                row.changed = was_changed
+                row.changed_threads |= threads
+        for table, columns in tables:
             if columns["process_id"]:
                 writer.append(table, columns)
 
@@ -280,7 +326,8 @@ class Processes:
                 "process_id": row.process_id, "pid": row.pid, "proc_start": row.proc_start,
                 "parent_id": row.parent_id, "start_ns": row.start_ns, "end_ns": row.end_ns,
                 "exit_status": row.exit_status, "ended_by": row.ended_by, "exe": row.exe,
-                "counts": row.counts, "facts": row.facts, "serials": [names.serial for names in row.names],
+                "counts": row.counts, "facts": row.facts, "number": row.number,
+                "serials": [names.serial for names in row.names],
             }
             for row in self.rows.values()
         ]  # fmt: skip
@@ -296,6 +343,8 @@ class Processes:
                 str(value["exe"]),
             )  # fmt: skip
             row.facts = {str(key): str(fact) for key, fact in value.get("facts", {}).items()}
+            row.number = int(value.get("number", len(self.rows) + 1))
+            self._numbers = max(self._numbers, row.number)
             row.counts.update({key: int(count) for key, count in value["counts"].items()})
             self.rows[row.process_id] = row
             for serial in value["serials"]:

@@ -21,7 +21,7 @@ from tops_kit.collect.cuts import Cuts
 if TYPE_CHECKING:
     from tops_kit.collect.collector import Collector
     from tops_kit.collect.processes import Row
-    from tops_kit.session import SessionWriter
+    from tops_kit.session import Ledger, SessionWriter
 
 META: Final = "samples"
 """Key of a segment's meta: its table holds the chunks up to this number."""
@@ -29,7 +29,8 @@ TABLES: Final = ("sample", "stack")
 SIMULATOR: Final = "simulator"
 CUT_OFF: Final = "[more frames]"
 
-_FIRST_TREE: Final = 1 << 20  # ids of stacks of runtime calls begin with numbers of processes, which are less
+FIRST_TREE: Final = 1 << 20  # ids of stacks of runtime calls begin with numbers of processes, which are less
+_EARLIER: Final = -1  # processes that are told no more
 _PATIENCE_S: Final = 1.0  # how long a recorder may take to say that it is in a process
 _DTYPES: Final = {"q": "<i8", "i": "<i4", "h": "<i2", "B": "u1"}
 
@@ -77,7 +78,7 @@ class SampleTables:
             return False
         with self._collector.processes.lock:
             self._collector.processes.append_to(self._collector.writer)
-        self._collector.writer.flush(level="raw", meta={META: taken[-1]})
+        self._collector.part_writer.make_segments({META: taken[-1]})
         for number in taken:
             with contextlib.suppress(OSError):
                 chunk_format.chunk_path(folder, number).unlink()
@@ -112,7 +113,9 @@ class SampleTables:
 
     def _take_chunk(self, chunk: Chunk, row: Row, writer: SessionWriter) -> None:
         names = {name: dict(table) for name, table in chunk.tables.items()}
-        tree = (_FIRST_TREE + chunk.incarnation) << 32
+        tree = (FIRST_TREE + chunk.incarnation) << 32
+        if self._collector.flight is not None:
+            self._collector.flight.window.see_samples(tree >> 32)
         if chunk.number > self.have["stack"] and chunk.stacks:
             writer.append("stack", _stack_columns(chunk, tree, names.get("codes", {})))
         counts = self.counts.setdefault(row.process_id, {})
@@ -149,11 +152,19 @@ class SampleTables:
                 row.thread_names[one] = _text(names[one])
                 row.changed_threads.add(one)
 
-    def tell(self) -> None:
-        """What the ledger says of samples; once, at the end."""
-        ledger = self._collector.writer.ledger
+    def forget(self, row: Row) -> None:
+        """A process that is told no more: its counts become part of those of all of these."""
+        counts = self.counts.setdefault(_EARLIER, {})
+        for key, value in self.counts.pop(row.process_id, {}).items():
+            counts[key] = counts.get(key, 0) + value
+        for incarnation in [number for number, one in self._rows.items() if one is row]:
+            del self._rows[incarnation]
+            self._since.pop(incarnation, None)
+
+    def tell(self, ledger: Ledger) -> None:
+        """What the ledger says of samples, all in all."""
         for process_id, counts in self.counts.items():
-            stream = f"samples:{process_id}"
+            stream = f"samples:{process_id if process_id != _EARLIER else 'earlier'}"
             lost = counts.get("rows_lost", 0)
             ledger.count(stream, "requested", counts.get("written", 0) + lost)
             ledger.count(stream, "written", counts.get("written", 0))

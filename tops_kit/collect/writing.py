@@ -5,13 +5,17 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tops_kit.collect.clock import Clock
-from tops_kit.collect.convert import Converter
+from tops_kit.collect.convert import Converter, Sink
 from tops_kit.collect.journal import Part
 from tops_kit.collect.processes import Processes
+from tops_kit.errors import SessionError
 from tops_kit.session import SessionWriter
+
+if TYPE_CHECKING:
+    from tops_kit.collect.flight.recorder import FlightRecorder
 
 META = "journal"  # key of a segment's meta: its table holds the journal up to this generation
 
@@ -48,6 +52,7 @@ class PartWriter:
         self._processes = processes
         self._next_generation = generation
         self.parts_written = 0
+        self.flight: FlightRecorder | None = None
         self.unflushed: Part | None = None  # converted, but not in segments yet: the disk was full
 
     def warm_up(self, slots: int) -> None:
@@ -63,7 +68,9 @@ class PartWriter:
         """
         with self.lock:
             generation = part.generation
-            sink = TableFilter(self.writer, leave_out or set())
+            sink: Sink = TableFilter(self.writer, leave_out or set())
+            if self.flight is not None:
+                sink = self.flight.sink(sink)
             self._converter.convert(part.memory, part.blocks(), clock, sink)
             self._append_processes()
             if self._converter.devices.changed:
@@ -78,12 +85,25 @@ class PartWriter:
             self._flush(part, part.generation)
 
     def _flush(self, part: Part, generation: int) -> None:
-        self.writer.flush(level="raw", meta={META: generation})
+        self.make_segments({META: generation})
         self.unflushed = None
         self._converter.reset()
         part.restart(self._next_generation)
         self._next_generation += 1
         self.parts_written += 1
+
+    def make_segments(self, meta: Mapping[str, Any]) -> None:
+        """Segments of what the session's writer has buffered. For whoever holds the lock. SessionError."""
+        while True:
+            try:
+                names = self.writer.flush(level="raw", meta=meta)
+                break
+            except SessionError:
+                # Of a session that keeps its last seconds only, the newest are worth more than the oldest.
+                if self.flight is None or not self.flight.window.make_room():
+                    raise
+        if self.flight is not None:
+            self.flight.window.add(names)
 
     def restart_all(self, parts: Sequence[Part], generation: int) -> None:
         """Give all (empty) parts new generations, in order, none below this one."""

@@ -176,14 +176,14 @@ def _compact_group(path: Path, catalog: Catalog, table: Table, group: list[Segme
         name=successor_name(replaces),
         replaces=tuple(replaces),
         order=min(segment.order for segment in group),
-        user={"merged": _merged_users(group)},
+        user={"merged": merged_users(group)},
     )
     for name in replaces:
         delete_segment(path, name)
     return Compaction(len(group), 1, data.rows)
 
 
-def _merged_users(group: Sequence[Segment]) -> list[Any]:
+def merged_users(group: Sequence[Segment]) -> list[Any]:
     """What writers kept with the segments, each thing once; what was merged before is not nested again."""
     users: list[Any] = []
     for segment in group:

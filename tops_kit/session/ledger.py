@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-# What can happen to a record. All but the first two make the ledger unclean.
+# What can happen to a record. All but the first two make the ledger unclean, and what was asked for does not.
 KINDS = ("requested", "written", "dropped", "repaired", "clipped", "moved", "unsupported")
 _CLEAN_KINDS = frozenset(KINDS[:2])
+_ASKED_FOR = frozenset({("dropped", "aged"), ("dropped", "held_back")})
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ class LedgerEntry:
 
     @property
     def clean(self) -> bool:
-        return self.kind in _CLEAN_KINDS
+        return self.kind in _CLEAN_KINDS or (self.kind, self.code) in _ASKED_FOR
 
     @property
     def line(self) -> str:

@@ -63,6 +63,7 @@ __all__ = [
     "row_writer",
     "set_process_name",
     "set_thread_name",
+    "snapshot",
     "start_range",
 ]
 
@@ -116,6 +117,17 @@ def capture(output: str | os.PathLike[str] | None = None) -> AbstractContextMana
     from topstx._capture import capture as block
 
     return block(_recorder, _follower, output, _disabled)
+
+
+def snapshot(name: str = "") -> None:
+    """Ask for a session of the last seconds, where this process is recorded by `topsprof run --keep-last`;
+    else nothing happens. `name` says what it is of, and becomes a part of its name.
+
+    It is made by the collector a moment later; the program waits for nothing but the making of a small file.
+    """
+    from topstx._snapshot import ask
+
+    ask(_recorder.session(), name)
 
 
 def on_session(listener: Callable[[str | None], object]) -> None:

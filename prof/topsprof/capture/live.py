@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Final
 
 from tops_kit.errors import UserError
-from topsprof.capture import process_table
+from topsprof.capture import attached, process_table
+from topsprof.naming import SESSION_SUFFIX
 
 _FOLDER: Final = "topskit-sessions"
 _LOCK: Final = ".lock"
@@ -132,7 +133,7 @@ def sessions() -> list[LiveSession]:
 def choose(name: str | None) -> LiveSession:
     """The live session called `name`, or the only one there is. Raises UserError when not one."""
     running = sessions()
-    names = ", ".join(f"'{session.name}'" for session in running)
+    names = _names(running)
     if name is None:
         if len(running) == 1:
             return running[0]
@@ -145,6 +146,32 @@ def choose(name: str | None) -> LiveSession:
         if session.name == name or str(Path(name).absolute()) == session.folder:
             return session
     raise UserError(f"no session named '{name}' is running" + (f"; running: {names}" if running else ""))
+
+
+def folder_of(what: str | None) -> Path:
+    """The folder of the recording that a word means: a recorded process, the name of a session, or its folder
+    (of one without its topsprof, too). Raises UserError.
+    """
+    from tops_kit.collect.control import FILE
+
+    if what is not None:
+        for folder in (Path(what), Path(what + SESSION_SUFFIX)):
+            if (folder / FILE).is_file():
+                return folder.absolute()
+    if what is not None and what.isdecimal():
+        pid = int(what)
+        running = sessions()
+        for session in running:
+            if pid in (session.pid, session.program_pid) or pid in attached.living(Path(session.folder)):
+                return Path(session.folder)
+        raise UserError(
+            f"process {pid} is not recorded" + (f"; sessions: {_names(running)}" if running else "")
+        )
+    return Path(choose(what).folder)
+
+
+def _names(running: list[LiveSession]) -> str:
+    return ", ".join(f"'{session.name}'" for session in running)
 
 
 def announcement(name: str, folder: Path, command: tuple[str, ...], program_pid: int) -> LiveSession:

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
-from typing import Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from topstx.recorder.calls import LIMIT, CallOptions
 
 from tops_kit.errors import UserError
+from topsprof import naming
 from topsprof.capture.kinds import DEFAULT_TRACES, TRACE_KINDS
+
+if TYPE_CHECKING:
+    from tops_kit.collect.flight.plan import FlightPlan
 
 KNOWN_TRACES: Final = tuple(TRACE_KINDS)
 """What this version records."""
 
+DEFAULT_KEEP_BYTES: Final = 2 << 30
+DEFAULT_WHEN_LIMIT: Final = 10
 DEFAULT_SAMPLE_HZ: Final = 1000.0
 MOST_SAMPLE_HZ: Final = 20_000.0
 
@@ -38,6 +46,30 @@ class CaptureRange:
     end: str = "stop"  # none | stop | stop-shutdown | repeat
     repeats: int = 0  # 0: without end
     skip: int = 0  # so many such ranges pass by before the first
+
+
+@dataclass(frozen=True)
+class FlightOptions:
+    """What --keep-last and its like ask for. `output` is a pattern; None: beside the session."""
+
+    keep_s: float
+    keep_bytes: int = DEFAULT_KEEP_BYTES
+    output: str | None = None
+    when: tuple[str, ...] = ()
+    when_limit: int = DEFAULT_WHEN_LIMIT
+    cooldown_s: float | None = None  # None: as long as the window
+
+    def plan(self, folder: Path, pid: int) -> FlightPlan:
+        """The same for the collector of the session in `folder`. Raises UserError."""
+        from tops_kit.collect.flight.plan import FlightPlan
+
+        if self.output is None:
+            output = str(folder.with_suffix("")).replace("%", "%%") + "-%s%n"
+        else:
+            output = naming.snapshot_pattern(os.path.abspath(self.output), pid=pid)  # noqa: PTH100 - no Path: `a/.` is a slip
+        naming.check_parent(Path(output))
+        cooldown_s = self.keep_s if self.cooldown_s is None else self.cooldown_s
+        return FlightPlan(self.keep_s, output, self.keep_bytes, self.when, self.when_limit, cooldown_s)
 
 
 @dataclass(frozen=True)
@@ -67,6 +99,7 @@ class RecordOptions:
     calls: CallOptions | None = None  # which calls of Python functions; None: none
     sample_hz: float = 0.0  # samples of Python programs a second; 0: none
     children: bool = True  # whether what the program starts is sampled, too
+    flight: FlightOptions | None = None  # keep the last seconds only
     sample_asked: bool = False  # whether somebody asked for them, rather than getting them as usual
 
     @property

@@ -61,6 +61,7 @@ def record(program: Program, options: RecordOptions, say: Say) -> Outcome:
         _take_back(claimed, announced)
         raise
     active.on_close = lambda: live.withdraw(announced)
+    active.say = say
     try:
         status = _run(held, active, options, say, claimed.settle)
     except ProgramError:
@@ -94,7 +95,8 @@ def _run(
     started: Callable[[], None],
 ) -> int:
     """The wait status of the program; `started` is called once it runs."""
-    with supervise.Supervisor(held.pid) as supervisor, PythonStarts(inject.INJECTION) as starts:
+    own = {signal.SIGUSR2: active.flight.on_signal} if active.flight is not None else {}
+    with supervise.Supervisor(held.pid, own) as supervisor, PythonStarts(inject.INJECTION) as starts:
         helpers = {active.collector.process.pid}
         watch = Unrecorded(
             held.pid,

@@ -14,7 +14,7 @@ from tops_kit.collect import control as control_file
 from tops_kit.errors import UserError
 from tops_kit.session.files import read_json, write_json
 from tops_kit.session.ledger import Ledger
-from topsprof.capture import launches
+from topsprof.capture import flight, launches
 from topsprof.capture.kinds import rows_off
 from topsprof.capture.options import RecordOptions
 from topsprof.capture.sampling.service import SamplingService
@@ -60,7 +60,9 @@ class Recording:
         self.unrecorded: dict[int, Reason] = {}  # by pid
         self.problem = ""
         self.on_close: Callable[[], None] = lambda: None
+        self.say: Callable[[str], None] = lambda line: None
         self.sampling: SamplingService | None = None
+        self.flight: flight.Flight | None = None
         self._closed = False
         self._begin = time.monotonic()
         self._on_since: float | None = None
@@ -83,6 +85,8 @@ class Recording:
             kernel_include=options.kernel_include,
             kernel_exclude=options.kernel_exclude,
         )
+        if options.flight is not None:
+            self.flight = flight.Flight(folder, options.flight, program or 0)
         if options.save_launch:
             launches.ask(folder, options)
         if running and program is not None:
@@ -115,7 +119,12 @@ class Recording:
         if not self.options.sample_hz or self._closed:
             return
         self.sampling = SamplingService(
-            self.folder, self.control, self.options.sample_hz, roots, children=children
+            self.folder,
+            self.control,
+            self.options.sample_hz,
+            roots,
+            children=children,
+            renew=self.flight is not None,
         )
         self.sampling.start()
 
@@ -123,6 +132,8 @@ class Recording:
         """Do what is due; the seconds until something may be due again, None when nothing will."""
         if self._closed:
             return None
+        if self.flight is not None:
+            self.flight.tell(self.say)
         now = time.monotonic()
         until_start = self._begin + self.options.delay_s - now
         if not self._armed and until_start <= 0:

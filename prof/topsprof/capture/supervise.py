@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Final
 
@@ -37,8 +37,10 @@ class Supervisor:
     Use as a context manager: inside it the signals of FORWARDED are blocked and taken by `wait`.
     """
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, own: Mapping[signal.Signals, Callable[[], None]] | None = None) -> None:
+        """`own`: what a signal that was sent to us alone does, instead of being passed on."""
         self.pid = pid
+        self._own = {int(number): action for number, action in (own or {}).items()}
         self.status: int | None = None
         self._witness: GroupWitness | None = None
         self._mask: set[signal.Signals | int] = set()
@@ -111,6 +113,9 @@ class Supervisor:
                 self._pass_on(info.si_signo)
 
     def _pass_on(self, number: int) -> None:
+        if number in self._own:
+            self._own[number]()
+            return
         if self.status is None:
             _send(self.pid, number)
             return

@@ -17,7 +17,10 @@ from tops_kit.errors import UserError
 from topsprof import naming
 from topsprof.capture.kinds import BACKTRACE_FRAMES, DEFAULT_TRACES, METRICS, kernel_regex, metric_bits
 from topsprof.capture.options import (
+    DEFAULT_KEEP_BYTES,
+    DEFAULT_WHEN_LIMIT,
     KNOWN_TRACES,
+    FlightOptions,
     RecordOptions,
     call_options,
     capture_range,
@@ -58,6 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     _add_output(parser)
     _add_recording(parser)
+    _add_flight(parser)
     _add_end(parser)
     for option in _LATER:
         parser.add_argument(option, dest="later", action=_Later, help=argparse.SUPPRESS)
@@ -183,6 +187,73 @@ def _add_recording(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_flight(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("flight recorder")
+    group.add_argument(
+        "--keep-last",
+        metavar="TIME",
+        type=duration,
+        help="keep only the last TIME, as 30s or 5m, on disk; 'topsprof snapshot', topstx.snapshot(), "
+        "SIGUSR2 to topsprof and --when write sessions of it while the program runs",
+    )
+    group.add_argument(
+        "--keep-size", metavar="SIZE", type=size, help="and no more than SIZE of it (default: 2G)"
+    )
+    group.add_argument(
+        "--when",
+        metavar="RULE",
+        action="append",
+        default=[],
+        help="snapshot when a range takes longer: 'GET /orders > 500ms', 'RANGE@DOMAIN > 2s'; * is any text",
+    )
+    group.add_argument(
+        "--when-limit", metavar="N", type=positive, help="so many snapshots by --when (default: 10)"
+    )
+    group.add_argument(
+        "--when-cooldown", metavar="TIME", type=duration, help="between two of them (default: as --keep-last)"
+    )
+    group.add_argument(
+        "--snapshot-output",
+        metavar="NAME",
+        help="name of snapshots: as -o, and %%s is what it is of (default: SESSION-%%s%%n)",
+    )
+
+
+def flight_options(args: argparse.Namespace) -> FlightOptions | None:
+    """What --keep-last and its like ask for; None: everything is kept. Raises UserError."""
+    given = {
+        "--keep-size": args.keep_size,
+        "--when": args.when or None,
+        "--when-limit": args.when_limit,
+        "--when-cooldown": args.when_cooldown,
+        "--snapshot-output": args.snapshot_output,
+    }
+    if args.keep_last is None:
+        for option, value in given.items():
+            if value is not None:
+                raise UserError(f"{option} needs --keep-last TIME, the length of a snapshot")
+        return None
+    if args.keep_last < 1:
+        raise UserError("--keep-last: a second is the least")
+    if os.environ.get("TOPS_CLOCK") == "model":
+        raise UserError(
+            "--keep-last goes by real time, which TOPS_CLOCK=model has not: leave one of them out"
+        )
+    if args.when:
+        from tops_kit.collect.flight.rules import parse
+
+        for rule in args.when:
+            parse(rule)
+    return FlightOptions(
+        args.keep_last,
+        args.keep_size or DEFAULT_KEEP_BYTES,
+        args.snapshot_output,
+        tuple(args.when),
+        args.when_limit or DEFAULT_WHEN_LIMIT,
+        args.when_cooldown,
+    )
+
+
 def _add_end(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("the program's end")
     group.add_argument(
@@ -273,6 +344,7 @@ def record_options(args: argparse.Namespace) -> RecordOptions:
         calls=call_options(args.trace or "", c_calls=args.python_c_calls, limit=args.python_call_limit),
         sample_hz=sample_rate(args.sample, args.trace),
         sample_asked=args.sample is not None or args.trace is not None,
+        flight=flight_options(args),
         metrics=metric_bits(_STATS_METRICS if args.stats and args.metrics is None else args.metrics),
     )
 
@@ -302,6 +374,18 @@ def seconds(text: str) -> float:
     if not 0 <= value < float("inf"):
         raise argparse.ArgumentTypeError(f"'{text}' is no time in seconds")
     return value
+
+
+def duration(text: str) -> float:
+    """A time of the command line as 30s, 500ms, 5m or 2h, or in seconds; in seconds. Raises
+    ArgumentTypeError.
+    """
+    from tops_kit.collect.flight.rules import time_ns
+
+    found = time_ns(text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"'{text}' is no time: write it as 30s, 500ms, 5m or 2h")
+    return found / 1e9
 
 
 def positive(text: str) -> int:

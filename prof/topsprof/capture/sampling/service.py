@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _TURN_S: Final = 0.02  # how soon a switch of recording, and a new process, is seen
 _FIRST_TURNS_S: Final = 0.005
 _BATCH_S: Final = 0.5
+_MOST_STACKS: Final = 250_000
 
 
 class SamplingService:
@@ -42,7 +43,9 @@ class SamplingService:
         roots: Callable[[], list[int]],
         *,
         children: bool = True,
+        renew: bool = False,
     ) -> None:
+        """`renew`: begin anew now and then, so that stacks that nobody keeps don't fill the memory."""
         self.problems: dict[int, tuple[str, bool]] = {}
         self.failure = ""
         self.sampled: set[int] = set()
@@ -51,6 +54,7 @@ class SamplingService:
         self._rate_hz = rate_hz
         self._roots = roots
         self._children = children
+        self._renew = renew
         self._incarnations = 0
         self._sources: dict[int, Source] = {}
         self._end = threading.Event()
@@ -108,7 +112,9 @@ class SamplingService:
             now = time.monotonic()
             if now >= next_batch:
                 next_batch = now + _BATCH_S
-                self._batches(spool)
+                if self._batches(spool) > _MOST_STACKS and self._renew:
+                    self._drop_all(spool, candidates)
+                    self._loop = None
         self._batches(spool)
         spool.sweep()
 
@@ -149,9 +155,14 @@ class SamplingService:
             begin_ns = max(batch.time_ns, default=time.monotonic_ns())
             candidates.give_back(sampler.pid, source.proc_start, begin_ns)
 
-    def _batches(self, spool: Spool) -> None:
+    def _batches(self, spool: Spool) -> int:
+        """Hand over what there is; the most stacks that a process has had so far."""
+        most = 0
         for source in self._sources.values():
-            spool.put(source, source.sampler.batch(), source.sampler.thread_names)
+            batch = source.sampler.batch()
+            most = max(most, batch.first_stack)
+            spool.put(source, batch, source.sampler.thread_names)
+        return most
 
     def _drop_all(self, spool: Spool, candidates: Candidates) -> None:
         """Recording was switched off: what comes after it is on again is sampled anew."""

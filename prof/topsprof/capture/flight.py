@@ -1,0 +1,59 @@
+"""The flight recorder as `topsprof run` sees it: its plan, its signal, and what it tells."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tops_kit.collect.flight import plan as plans
+from tops_kit.collect.flight.plan import Request
+from tops_kit.errors import UserError
+from topsprof.capture.options import FlightOptions
+
+
+class Flight:
+    """Of one recording in `folder`, whose collector is about to be started. Raises UserError."""
+
+    def __init__(self, folder: Path, options: FlightOptions, pid: int) -> None:
+        self.folder = folder
+        self.made: list[Path] = []
+        self.failed = 0
+        self._read = 0
+        try:
+            options.plan(folder, pid).save(folder)
+        except OSError as error:
+            raise UserError(f"'{folder}' can't be recorded into: {error.strerror or error}") from error
+
+    def on_signal(self) -> None:
+        """Somebody sent us SIGUSR2."""
+        with contextlib.suppress(OSError):  # a full disk: the collector says so
+            plans.ask(self.folder, Request("signal", text="SIGUSR2"))
+
+    def tell(self, say: Callable[[str], None]) -> None:
+        """Say which snapshots there are since the last call."""
+        try:
+            with (self.folder / plans.FOLDER / plans.LOG).open(encoding="utf-8") as file:
+                file.seek(self._read)
+                text = file.read()
+        except OSError:
+            return
+        whole = text[: text.rfind("\n") + 1]
+        self._read += len(whole.encode())
+        for line in whole.splitlines():
+            self._tell(json.loads(line), say)
+
+    def _tell(self, found: dict[str, Any], say: Callable[[str], None]) -> None:
+        if "error" in found:
+            self.failed += 1
+            say(f"no snapshot: {found['error']}")
+            return
+        self.made.append(Path(found["path"]))
+        why = (
+            found.get("why")
+            or found.get("label")
+            or {"program": "topstx.snapshot()"}.get(found["by"], "asked for")
+        )
+        say(f"snapshot: {found['path']} ({why})")
