@@ -86,6 +86,11 @@ class Ledger:
         """Readable lines of what is not clean, or of everything."""
         return [entry.line for entry in self.entries if all_kinds or not entry.clean]
 
+    @property
+    def asked_for(self) -> list[str]:
+        """Readable lines of what is not there because nobody wanted it."""
+        return [entry.line for entry in self.entries if (entry.kind, entry.code) in _ASKED_FOR]
+
     def merge(self, other: Ledger) -> None:
         """Add the counts of another ledger to this one."""
         for entry in other.entries:

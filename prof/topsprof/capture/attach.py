@@ -34,7 +34,7 @@ def attach(pid: int, options: RecordOptions, say: Say) -> Outcome:
     try:
         claimed = claim.claim_folder(options, pid)
         try:
-            active = _sampled(claimed, command, pid, program, options)
+            active = _sampled(claimed, command, pid, program, options, say=say)
             return _concluded(active, claimed, pid, say)
         finally:
             claimed.release()
@@ -43,7 +43,13 @@ def attach(pid: int, options: RecordOptions, say: Say) -> Outcome:
 
 
 def _sampled(
-    claimed: claim.Claim, command: tuple[str, ...], pid: int, program: int, options: RecordOptions
+    claimed: claim.Claim,
+    command: tuple[str, ...],
+    pid: int,
+    program: int,
+    options: RecordOptions,
+    *,
+    say: Say,
 ) -> recording.Recording:
     """The closed recording of a process; `program` is its pidfd."""
     announced: Path | None = None
@@ -56,7 +62,9 @@ def _sampled(
         claimed.discard()
         raise
     active.on_close = lambda: live.withdraw(announced)
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)  # not before: the collector would have it, too
+    active.say = say
+    taken = _ENDING if active.flight is None else (*_ENDING, signal.SIGUSR2)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, taken)  # not before: the collector would have it, too
     try:
         claimed.settle()
         active.begin()
@@ -64,11 +72,16 @@ def _sampled(
         poller.register(program, select.POLLIN)
         while not poller.poll(0):
             delay = active.wake()
-            if delay is None or signal.sigtimedwait(_ENDING, min(delay, _POLL_S)) is not None:
+            if delay is None:
+                break
+            came = signal.sigtimedwait(taken, min(delay, _POLL_S))
+            if came is not None and came.si_signo == signal.SIGUSR2 and active.flight is not None:
+                active.flight.on_signal()
+            elif came is not None:
                 break
     finally:
         active.close()
-        while signal.sigtimedwait(_ENDING, 0) is not None:
+        while signal.sigtimedwait(taken, 0) is not None:
             pass  # somebody pressed Ctrl-C again while the session was closed
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     return active
@@ -81,6 +94,8 @@ def _concluded(active: recording.Recording, claimed: claim.Claim, pid: int, say:
         return Outcome(0, folder, complete=False, readable=False)
     if active.problem:
         say(active.problem)
+    if active.flight is not None:
+        active.flight.conclude(say)
     try:
         recording.note_end(folder, pid, None, sampling_notes(active, pid, say))
         finding = recording.inspect(folder)

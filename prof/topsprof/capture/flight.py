@@ -6,12 +6,15 @@ import contextlib
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tops_kit.collect.flight import plan as plans
 from tops_kit.collect.flight.plan import Request
 from tops_kit.errors import UserError
+from tops_kit.session.files import read_json
 from topsprof.capture.options import FlightOptions
+
+MANIFEST: Final = "session.json"
 
 
 class Flight:
@@ -45,15 +48,24 @@ class Flight:
         for line in whole.splitlines():
             self._tell(json.loads(line), say)
 
+    def conclude(self, say: Callable[[str], None]) -> None:
+        """Say which snapshots were made at the very end: session.json has them all."""
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # whoever inspects it says so
+            for found in read_json(self.folder / MANIFEST)["attributes"].get("snapshots", []):
+                if Path(found["path"]) not in self.made:
+                    self._tell(found, say)
+
     def _tell(self, found: dict[str, Any], say: Callable[[str], None]) -> None:
         if "error" in found:
             self.failed += 1
             say(f"no snapshot: {found['error']}")
             return
-        self.made.append(Path(found["path"]))
+        path = Path(found["path"])
+        shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+        self.made.append(path)
         why = (
             found.get("why")
             or found.get("label")
             or {"program": "topstx.snapshot()"}.get(found["by"], "asked for")
         )
-        say(f"snapshot: {found['path']} ({why})")
+        say(f"snapshot: {shown} ({why})")

@@ -148,11 +148,12 @@ def choose(name: str | None) -> LiveSession:
     raise UserError(f"no session named '{name}' is running" + (f"; running: {names}" if running else ""))
 
 
-def folder_of(what: str | None) -> Path:
+def snapshot_folder(what: str | None) -> Path:
     """The folder of the recording that a word means: a recorded process, the name of a session, or its folder
-    (of one without its topsprof, too). Raises UserError.
+    (of one whose topsprof was killed, too); None: the only one that keeps its last seconds. Raises UserError.
     """
     from tops_kit.collect.control import FILE
+    from tops_kit.collect.flight import plan
 
     if what is not None:
         for folder in (Path(what), Path(what + SESSION_SUFFIX)):
@@ -167,7 +168,16 @@ def folder_of(what: str | None) -> Path:
         raise UserError(
             f"process {pid} is not recorded" + (f"; sessions: {_names(running)}" if running else "")
         )
-    return Path(choose(what).folder)
+    if what is not None:
+        return Path(choose(what).folder)
+    running = [session for session in sessions() if (Path(session.folder) / plan.FOLDER).is_dir()]
+    if len(running) != 1:
+        raise UserError(
+            f"{len(running)} sessions keep their last seconds ({_names(running)}): choose one of them"
+            if running
+            else "no session keeps its last seconds: start one with 'topsprof run --keep-last 30s'"
+        )
+    return Path(running[0].folder)
 
 
 def _names(running: list[LiveSession]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -64,10 +63,11 @@ class FlightOptions:
         from tops_kit.collect.flight.plan import FlightPlan
 
         if self.output is None:
-            output = str(folder.with_suffix("")).replace("%", "%%") + "-%s%n"
+            output = str(folder.absolute().with_suffix("")).replace("%", "%%") + "-%s%n"
         else:
-            output = naming.snapshot_pattern(os.path.abspath(self.output), pid=pid)  # noqa: PTH100 - no Path: `a/.` is a slip
+            output = naming.snapshot_pattern(self.output, pid=pid)
         naming.check_parent(Path(output))
+        output = str(Path(output).absolute())
         cooldown_s = self.keep_s if self.cooldown_s is None else self.cooldown_s
         return FlightPlan(self.keep_s, output, self.keep_bytes, self.when, self.when_limit, cooldown_s)
 

@@ -177,6 +177,8 @@ def conclude(program: Program, active: recording.Recording, code: int, pid: int,
     """Say what a closed recording holds, and what it lacks; `code` and `pid` were the program's."""
     for line in active.notes:
         say(line)
+    if active.flight is not None:
+        active.flight.conclude(say)
     if active.problem:
         say(active.problem)
     folder = active.folder

@@ -9,7 +9,8 @@ from typing import Final
 
 from topsprof.capture.options import RecordOptions, sample_rate
 from topsprof.capture.platform import require_linux
-from topsprof.commands.run import seconds
+from topsprof.commands.flight import add_flight, flight_options
+from topsprof.commands.values import seconds
 from topsprof.terminal import is_terminal, note, part
 
 _EPILOG: Final = (
@@ -32,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sample", metavar="HZ", help="samples a second (default: 1000)")
     parser.add_argument("--children", action="store_true", help="also what it started and starts")
     parser.add_argument("--session", metavar="NAME", help="name for 'topsprof start' and 'stop'")
+    add_flight(parser, rules=False)
     parser.add_argument("--stats", action="store_true", help="print summary tables afterwards")
 
 
@@ -52,6 +54,7 @@ def run(args: argparse.Namespace) -> int:
         sample_hz=rate,
         sample_asked=True,
         children=args.children,
+        flight=flight_options(args),
     )
     from topsprof.capture import attach
 

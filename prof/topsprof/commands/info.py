@@ -72,7 +72,12 @@ def describe(session: Session) -> dict[str, Any]:
         "recorders": sorted({str(process["recorder"]) for process in processes if process.get("recorder")}),
         "processes": processes,
         "devices": _records(session, "device", facts["tables"]),
-        "ledger": {"clean": ledger.clean, "lines": ledger.lines(), "entries": ledger.to_json()},
+        "ledger": {
+            "clean": ledger.clean,
+            "lines": ledger.lines(),
+            "asked_for": ledger.asked_for,
+            "entries": ledger.to_json(),
+        },
     }
 
 
@@ -131,7 +136,7 @@ def text(facts: dict[str, Any], out: TextIO) -> str:
         if verified["without_checksum"]:
             lines[-1] += f", {verified['without_checksum']} have none (an early version wrote them)"
     if facts["ledger"]["clean"]:
-        lines += ["", "ledger: clean"]
+        lines += ["", "ledger: clean", *(f"  {line}" for line in facts["ledger"]["asked_for"])]
     else:
         said = facts["ledger"]["lines"]
         if room is not None:

@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import os
 import shlex
-import signal
 import sys
 from pathlib import Path
 from typing import Final, TextIO
@@ -17,10 +16,7 @@ from tops_kit.errors import UserError
 from topsprof import naming
 from topsprof.capture.kinds import BACKTRACE_FRAMES, DEFAULT_TRACES, METRICS, kernel_regex, metric_bits
 from topsprof.capture.options import (
-    DEFAULT_KEEP_BYTES,
-    DEFAULT_WHEN_LIMIT,
     KNOWN_TRACES,
-    FlightOptions,
     RecordOptions,
     call_options,
     capture_range,
@@ -28,6 +24,8 @@ from topsprof.capture.options import (
     trace_names,
 )
 from topsprof.capture.platform import require_linux
+from topsprof.commands.flight import add_flight, flight_options
+from topsprof.commands.values import call_limit, positive, seconds, signal_number, size
 from topsprof.terminal import is_terminal, note, part
 
 EXIT_INCOMPLETE: Final = 99
@@ -61,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     _add_output(parser)
     _add_recording(parser)
-    _add_flight(parser)
+    add_flight(parser)
     _add_end(parser)
     for option in _LATER:
         parser.add_argument(option, dest="later", action=_Later, help=argparse.SUPPRESS)
@@ -187,73 +185,6 @@ def _add_recording(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_flight(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("flight recorder")
-    group.add_argument(
-        "--keep-last",
-        metavar="TIME",
-        type=duration,
-        help="keep only the last TIME, as 30s or 5m, on disk; 'topsprof snapshot', topstx.snapshot(), "
-        "SIGUSR2 to topsprof and --when write sessions of it while the program runs",
-    )
-    group.add_argument(
-        "--keep-size", metavar="SIZE", type=size, help="and no more than SIZE of it (default: 2G)"
-    )
-    group.add_argument(
-        "--when",
-        metavar="RULE",
-        action="append",
-        default=[],
-        help="snapshot when a range takes longer: 'GET /orders > 500ms', 'RANGE@DOMAIN > 2s'; * is any text",
-    )
-    group.add_argument(
-        "--when-limit", metavar="N", type=positive, help="so many snapshots by --when (default: 10)"
-    )
-    group.add_argument(
-        "--when-cooldown", metavar="TIME", type=duration, help="between two of them (default: as --keep-last)"
-    )
-    group.add_argument(
-        "--snapshot-output",
-        metavar="NAME",
-        help="name of snapshots: as -o, and %%s is what it is of (default: SESSION-%%s%%n)",
-    )
-
-
-def flight_options(args: argparse.Namespace) -> FlightOptions | None:
-    """What --keep-last and its like ask for; None: everything is kept. Raises UserError."""
-    given = {
-        "--keep-size": args.keep_size,
-        "--when": args.when or None,
-        "--when-limit": args.when_limit,
-        "--when-cooldown": args.when_cooldown,
-        "--snapshot-output": args.snapshot_output,
-    }
-    if args.keep_last is None:
-        for option, value in given.items():
-            if value is not None:
-                raise UserError(f"{option} needs --keep-last TIME, the length of a snapshot")
-        return None
-    if args.keep_last < 1:
-        raise UserError("--keep-last: a second is the least")
-    if os.environ.get("TOPS_CLOCK") == "model":
-        raise UserError(
-            "--keep-last goes by real time, which TOPS_CLOCK=model has not: leave one of them out"
-        )
-    if args.when:
-        from tops_kit.collect.flight.rules import parse
-
-        for rule in args.when:
-            parse(rule)
-    return FlightOptions(
-        args.keep_last,
-        args.keep_size or DEFAULT_KEEP_BYTES,
-        args.snapshot_output,
-        tuple(args.when),
-        args.when_limit or DEFAULT_WHEN_LIMIT,
-        args.when_cooldown,
-    )
-
-
 def _add_end(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("the program's end")
     group.add_argument(
@@ -363,67 +294,6 @@ def program_words(args: argparse.Namespace) -> tuple[list[str], bool]:
 
 def _names(text: str | None) -> tuple[str, ...]:
     return tuple(filter(None, (word.strip() for word in (text or "").split(","))))
-
-
-def seconds(text: str) -> float:
-    """A time of the command line: seconds, 0 or more. Raises ArgumentTypeError."""
-    try:
-        value = float(text.removesuffix("s"))
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"'{text}' is no time in seconds")
-    return value
-
-
-def duration(text: str) -> float:
-    """A time of the command line as 30s, 500ms, 5m or 2h, or in seconds; in seconds. Raises
-    ArgumentTypeError.
-    """
-    from tops_kit.collect.flight.rules import time_ns
-
-    found = time_ns(text)
-    if found is None:
-        raise argparse.ArgumentTypeError(f"'{text}' is no time: write it as 30s, 500ms, 5m or 2h")
-    return found / 1e9
-
-
-def positive(text: str) -> int:
-    """A number of the command line, 1 or more. Raises ArgumentTypeError."""
-    if not text.isdecimal() or not 1 <= int(text) < 1 << 31:
-        raise argparse.ArgumentTypeError(f"'{text}' is no number of 1 or more")
-    return int(text)
-
-
-def call_limit(text: str) -> int:
-    """The value of --python-call-limit; 0 for off. Raises ArgumentTypeError."""
-    return 0 if text.strip().lower() == "off" else positive(text)
-
-
-def size(text: str) -> int:
-    """A size of the command line in bytes; K, M and G are 1024 of each other. Raises ArgumentTypeError."""
-    word = text.strip().upper().removesuffix("B").removesuffix("I")
-    factor = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(word[-1:], 1)
-    digits = word[:-1] if factor > 1 else word
-    if not digits.isdecimal() or len(digits) > 15 or not int(digits):
-        raise argparse.ArgumentTypeError(f"'{text}' is no size: bytes, or as 500M, 2G")
-    return int(digits) * factor
-
-
-def signal_number(text: str) -> int:
-    """The signal of --kill by name or number; 0 for none. Raises ArgumentTypeError."""
-    word = text.strip().lower()
-    if word == "none":
-        return 0
-    name = word.upper()
-    try:
-        if word.isdecimal():
-            return int(signal.Signals(int(word)))
-        return int(signal.Signals[name if name.startswith("SIG") else f"SIG{name}"])
-    except (KeyError, ValueError):
-        raise argparse.ArgumentTypeError(
-            f"'{text}' is no signal: none, sigterm, sigkill or a number"
-        ) from None
 
 
 class _Log:

@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     from topsprof import naming
     from topsprof.capture import live
 
-    folder = live.folder_of(args.session)
+    folder = live.snapshot_folder(args.session)
     switches = control.open_control(folder)
     if plan.load(folder) is None:
         raise UserError(

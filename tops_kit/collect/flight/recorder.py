@@ -33,6 +33,7 @@ _LOOK_S: Final = 0.05
 _SETTLE_S: Final = 0.7  # samples of the last half second come in a chunk of their own
 _PATIENCE_S: Final = 2.0  # how long the writing thread may be busy before a snapshot makes us wait for it
 _FORGET_S: Final = 2.0
+_LISTED: Final = 100  # snapshots, in session.json
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ class FlightRecorder:
         self._wanted: list[_Wanted] = []
         self._last_look = 0.0
         self._asked = 0
-        self._made = 0
+        self._told: list[dict[str, str]] = []
         self._counted = 0
 
     # ---- hooks of the collector
@@ -208,9 +209,15 @@ class FlightRecorder:
             collector.writer.ledger.count(STREAM, NOT_MADE, 1, str(error))
             plans.answer(collector.folder, request.key, {"error": str(error), "by": request.who})
             return
-        self._made += 1
         collector.writer.ledger.count(STREAM, "written", 1)
-        told = {"path": str(path), "by": request.who, "why": request.text, "label": request.label}
+        told: dict[str, str] = {
+            "path": str(path),
+            "by": request.who,
+            "why": request.text,
+            "label": request.label,
+        }
+        self._told = [*self._told, told][-_LISTED:]
+        collector.writer.set_attribute("snapshots", self._told)
         plans.answer(collector.folder, request.key, told)
 
     # ---- keeping it small

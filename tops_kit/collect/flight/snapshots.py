@@ -74,7 +74,8 @@ def _fill(collector: Collector, window: Window, request: Request, moment: Moment
     """Write all of a snapshot into `stage`; how many rows it has at least. Raises OSError, SessionError."""
     (stage / SEGMENTS).mkdir(parents=True)
     source = read_manifest(collector.folder)
-    attributes = collector.writer.attributes | {
+    whole = {key: value for key, value in collector.writer.attributes.items() if key != "snapshots"}
+    attributes = whole | {
         "clock": collector.clock.to_json(),
         "snapshot": {
             "of": str(collector.folder),
