@@ -80,8 +80,9 @@ def test_iterations_of_nothing() -> None:
 def test_traces() -> None:
     assert trace_names("topstx") == trace_names("nvtx") == trace_names("topstx,nvtx") == ("topstx",)
     assert trace_names("none") == ()
-    with pytest.raises(UserError, match="can't record 'osrt' yet"):
-        trace_names("topstx,osrt")
+    assert trace_names("topstx,osrt") == ("topstx", "osrt")
+    with pytest.raises(UserError, match="can't record 'eccl' yet"):
+        trace_names("topstx,eccl")
     assert trace_names("cuda,kernel") == ("runtime", "kernel")
     with pytest.raises(UserError, match="unknown"):
         trace_names("everything")
@@ -94,7 +95,8 @@ def test_what_is_left_out() -> None:
     assert off >> rows.KIND_API & 1 and off >> rows.KIND_MEMCPY & 1
     assert not off >> rows.KIND_DEVICE & 1 and not off >> rows.KIND_RUNTIME_OVERHEAD & 1
     calls = 1 << layout.KIND_CALL | 1 << layout.KIND_CALLS_SKIPPED
-    assert rows_off(DEFAULT_TRACES) == 1 << rows.KIND_DRIVER_API | calls
+    osrt = 1 << rows.KIND_OSRT | 1 << rows.KIND_OSRT_SHORT
+    assert rows_off(DEFAULT_TRACES) == 1 << rows.KIND_DRIVER_API | calls | osrt
 
 
 def test_calls_of_python_functions() -> None:

@@ -247,7 +247,8 @@ class Converter:
                     self.notes.add(row, "unsupported:row_body", int(np.count_nonzero(~good)))
                     rows, body = rows.take(np.flatnonzero(good)), body[good]
                 if len(rows):
-                    self._row_table(journal, number, rows, body, shift_ns, names=names, row=row, sink=sink)
+                    shift = 0 if number >= layout.KIND_TICKS_FIRST else shift_ns  # ticks were converted
+                    self._row_table(journal, number, rows, body, shift, names=names, row=row, sink=sink)
             number += 1
 
     def _row_table(

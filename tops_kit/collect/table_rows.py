@@ -6,6 +6,7 @@ rows; only texts that follow a body (specifications, printed lines) are taken on
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -34,10 +35,12 @@ TABLES = tuple(dict.fromkeys(kind.table for kind in rows.KINDS.values() if kind.
 # Whose memory each of rows.MEMORY_KINDS is.
 _OWNERS = ("gcu", "cpu", "cpu", "gcu", "gcu")
 
+_ERRORS = tuple(errno.errorcode.get(number, f"error {number}") if number else "" for number in range(256))
+
 COUNTED = tuple(
     table
     for table in TABLES
-    if table not in ("stack", "device", "kernel_line", "kernel_metric", "graph_node")
+    if table not in ("stack", "device", "kernel_line", "kernel_metric", "graph_node", "osrt_short")
 )
 """Of these the ones whose rows are records of the program, as the ledger counts them."""
 
@@ -352,6 +355,22 @@ def _graph_node(b: Bodies) -> dict[str, Any]:
     }
 
 
+def _osrt(b: Bodies) -> dict[str, Any]:
+    return {
+        "thread_id": b.columns.tid,
+        "size_bytes": b.number("size_bytes", none=rows.NONE),
+        "target": b.text(b.body["target"], optional=True),
+        "return_value": b.number("return_value"),
+        "fd": b.number("fd", none=rows.NONE),
+        "error": b.word("error", _ERRORS),
+    }
+
+
+def _osrt_short(b: Bodies) -> dict[str, Any]:
+    numbers = {name: b.number(name) for name in ("calls", "total_ns", "size_bytes")}
+    return {"name": b.text(b.columns.name), **numbers}
+
+
 _COLUMNS: dict[int, Callable[[Bodies], dict[str, Any]]] = {
     rows.KIND_API: _api,
     rows.KIND_DRIVER_API: _api,
@@ -372,12 +391,14 @@ _COLUMNS: dict[int, Callable[[Bodies], dict[str, Any]]] = {
     rows.KIND_PRINT: _print,
     rows.KIND_HOST_FUNCTION: _host_function,
     rows.KIND_GRAPH_NODE: _graph_node,
+    rows.KIND_OSRT: _osrt,
+    rows.KIND_OSRT_SHORT: _osrt_short,
 }
-_TIMELESS = frozenset({"kernel_line", "kernel_metric", "stack", "device", "graph_node"})
+_TIMELESS = frozenset({"kernel_line", "kernel_metric", "stack", "device", "graph_node", "osrt_short"})
 _NAMELESS = frozenset(
     {"kernel_line", "kernel_metric", "stack", "device", "gcu_event", "external", "graph_node"}
 )
-_UNCALLED = frozenset({"stack", "device", "graph_node"})  # not caused by a call
+_UNCALLED = frozenset({"stack", "device", "graph_node", "osrt", "osrt_short"})  # not caused by a call
 
 
 def table_of(number: int, b: Bodies) -> tuple[str, dict[str, Any], int]:

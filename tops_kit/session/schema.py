@@ -450,6 +450,10 @@ _TABLES = (
             _c("return_value", "int64", "what the call returned"),
         ),
         _HOST,
+        appended=(
+            _c("fd", "int64", "file descriptor"),
+            _c("error", "name", "why it failed, as EAGAIN; empty: it did not"),
+        ),
     ),
     Table(
         "kernel_line",
@@ -627,6 +631,18 @@ _TABLES = (
             _c("name", "name", "what it does: kernel with blocks and threads, direction and bytes"),
             _DEVICE,
             _c("after", "text", "JSON list of the nodes that it waits for"),
+        ),
+    ),
+    Table(
+        "osrt_short",
+        Kind.PLAIN,
+        "calls of the operating system that were too short for a row of table osrt, by function; several rows add up",
+        (
+            _PROCESS,
+            _c("name", "name", "function"),
+            _c("calls", "int64", "how many"),
+            _c("total_ns", "int64", "what they took, ns"),
+            _c("size_bytes", "int64", "bytes moved"),
         ),
     ),
     Table(

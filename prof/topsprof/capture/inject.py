@@ -16,7 +16,11 @@ INJECTION = Path(topsprof.capture.__file__).parent / "injection"
 
 
 def environment(
-    session: Path, environ: Mapping[str, str] = os.environ, *, calls: CallOptions | None = None
+    session: Path,
+    environ: Mapping[str, str] = os.environ,
+    *,
+    calls: CallOptions | None = None,
+    osrt: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """`environ` for a program that records into the folder `session`.
 
@@ -26,6 +30,8 @@ def environment(
     TOPSTX_EXTENSIONS     where it finds the recorder built for other Python versions
     TOPSTX_PYTHON_CALLS   what calls of Python functions to record, if any
     NVTX_INJECTION64_PATH makes programs annotated with NVTX record, unless the user set it
+
+    `osrt`: more of them, that make any program record its calls of the operating system.
 
     They stay set in the program, because its children have to be recorded as well.
     """
@@ -43,7 +49,7 @@ def environment(
     library = nvtx_library()
     if library is not None and not environ.get("NVTX_INJECTION64_PATH"):
         result["NVTX_INJECTION64_PATH"] = library
-    return result
+    return result | dict(osrt or {})
 
 
 def nvtx_library() -> str | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from topstx.osrt_injection import THRESHOLD_NS
 from topstx.recorder.calls import LIMIT, CallOptions
 
 from tops_kit.errors import UserError
@@ -23,7 +24,7 @@ DEFAULT_WHEN_LIMIT: Final = 10
 DEFAULT_SAMPLE_HZ: Final = 1000.0
 MOST_SAMPLE_HZ: Final = 20_000.0
 
-LATER_TRACES: Final = ("osrt", "python-gil", "eccl")
+LATER_TRACES: Final = ("python-gil", "eccl")
 """Names of -t that later versions bring."""
 
 TRACE_ALIASES: Final = {
@@ -97,6 +98,7 @@ class RecordOptions:
     backtrace: int = 0  # frames of the stack of each runtime call
     metrics: int = 0  # counters of launches, METRICS_* as bits
     calls: CallOptions | None = None  # which calls of Python functions; None: none
+    osrt_threshold_ns: int = THRESHOLD_NS  # shorter calls of the operating system are counted only
     sample_hz: float = 0.0  # samples of Python programs a second; 0: none
     children: bool = True  # whether what the program starts is sampled, too
     flight: FlightOptions | None = None  # keep the last seconds only

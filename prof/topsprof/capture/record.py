@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from tops_kit.errors import UserError
-from topsprof.capture import attached, claim, extensions, inject, launches, live, recording, supervise
+from topsprof.capture import attached, claim, extensions, inject, launches, live, osrt, recording, supervise
 from topsprof.capture.held import HeldProgram
 from topsprof.capture.options import RecordOptions
 from topsprof.capture.program import Program, ProgramError
@@ -47,6 +47,7 @@ def record(program: Program, options: RecordOptions, say: Say) -> Outcome:
     Raises ProgramError when it can't be started and UserError when there is no place to record into.
     """
     _prepare_python(program, say)
+    preload = osrt.Preload(program, options)
     if options.wait_all and not supervise.adopt_orphans():
         raise UserError("--wait all: this kernel can't hand us the processes that the program leaves behind")
     held = HeldProgram(program)
@@ -63,7 +64,7 @@ def record(program: Program, options: RecordOptions, say: Say) -> Outcome:
     active.on_close = lambda: live.withdraw(announced)
     active.say = say
     try:
-        status = _run(held, active, options, say, claimed.settle)
+        status = _run(held, active, preload, say, claimed.settle)
     except ProgramError:
         active.close()
         _take_back(claimed, announced)
@@ -90,11 +91,12 @@ def _take_back(claimed: claim.Claim | None, announced: Path | None) -> None:
 def _run(
     held: HeldProgram,
     active: recording.Recording,
-    options: RecordOptions,
+    preload: osrt.Preload,
     say: Say,
     started: Callable[[], None],
 ) -> int:
     """The wait status of the program; `started` is called once it runs."""
+    options = active.options
     own = {signal.SIGUSR2: active.flight.on_signal} if active.flight is not None else {}
     with supervise.Supervisor(held.pid, own) as supervisor, PythonStarts(inject.INJECTION) as starts:
         helpers = {active.collector.process.pid}
@@ -105,6 +107,7 @@ def _run(
             started=starts.seen,
         )
         active.unrecorded = watch.found
+        active.obstacle = preload.obstacle
 
         def wake() -> float | None:
             was_open = not active.closed
@@ -116,7 +119,9 @@ def _run(
 
         # First the switch: a short program may be done before this process runs again.
         active.begin()
-        held.release(inject.environment(active.folder, calls=options.calls))
+        held.release(
+            inject.environment(active.folder, calls=options.calls, osrt=preload.environment(os.environ))
+        )
         started()
         active.sample(lambda: [held.pid, *(supervisor.left_behind(helpers) if options.wait_all else [])])
         status = supervisor.wait(wake)
@@ -187,6 +192,8 @@ def conclude(program: Program, active: recording.Recording, code: int, pid: int,
         return Outcome(code, folder, complete=False, readable=False)
     try:
         lost = [(f"process:{process}", reason) for process, reason in active.unrecorded.items()]
+        if active.obstacle is not None:
+            lost.append((f"process:{pid}", active.obstacle))
         refused = launches.conclude(folder) if active.options.save_launch else []
         unsampled = sampling_notes(active, pid, say)
         recording.note_end(folder, pid, code, [*lost, *of_notes(active.notes), *unsampled], refused)

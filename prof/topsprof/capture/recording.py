@@ -58,6 +58,7 @@ class Recording:
         self.ever_on = False
         self.notes: list[str] = []
         self.unrecorded: dict[int, Reason] = {}  # by pid
+        self.obstacle: Reason | None = None  # why the program's calls of the system are not recorded
         self.problem = ""
         self.on_close: Callable[[], None] = lambda: None
         self.say: Callable[[str], None] = lambda line: None

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Final, TextIO
 
+from topstx.osrt_injection import THRESHOLD_NS
 from topstx.recorder.calls import LIMIT
 
 from tops_kit.errors import UserError
@@ -25,7 +26,7 @@ from topsprof.capture.options import (
 )
 from topsprof.capture.platform import require_linux
 from topsprof.commands.flight import add_flight, flight_options
-from topsprof.commands.values import call_limit, positive, seconds, signal_number, size
+from topsprof.commands.values import call_limit, nanoseconds, positive, seconds, signal_number, size
 from topsprof.terminal import is_terminal, note, part
 
 EXIT_INCOMPLETE: Final = 99
@@ -104,7 +105,8 @@ def _add_recording(parser: argparse.ArgumentParser) -> None:
         metavar="NAMES",
         help=f"{', '.join(KNOWN_TRACES)}, or none (default: {','.join(DEFAULT_TRACES)}, and samples "
         "of Python programs); python[:GLOB] is "
-        "calls of functions in the program's own code, or in modules or files like GLOB",
+        "calls of functions in the program's own code, or in modules or files like GLOB; osrt is calls of "
+        "the operating system: files, sockets, locks, waits",
     )
     _add_switch(group, "--python-c-calls", help_text="with -t python: what those functions call in C, too")
     group.add_argument(
@@ -114,6 +116,14 @@ def _add_recording(parser: argparse.ArgumentParser) -> None:
         default=LIMIT,
         help="of a function called more than N times in a second, count further calls only (default: "
         f"{LIMIT}); or off",
+    )
+    group.add_argument(
+        "--osrt-threshold",
+        metavar="NS",
+        type=nanoseconds,
+        default=THRESHOLD_NS,
+        help=f"with -t osrt: calls shorter than this are counted, not recorded (default: {THRESHOLD_NS}); 0: "
+        "every call is recorded",
     )
     group.add_argument(
         "--sample",
@@ -272,6 +282,7 @@ def record_options(args: argparse.Namespace) -> RecordOptions:
         save_launch_count=args.save_launch_count,
         save_launch_limit=args.save_launch_limit,
         backtrace=BACKTRACE_FRAMES if args.backtrace else 0,
+        osrt_threshold_ns=args.osrt_threshold,
         calls=call_options(args.trace or "", c_calls=args.python_c_calls, limit=args.python_call_limit),
         sample_hz=sample_rate(args.sample, args.trace),
         sample_asked=args.sample is not None or args.trace is not None,

@@ -29,6 +29,18 @@ def duration(text: str) -> float:
     return found / 1e9
 
 
+def nanoseconds(text: str) -> int:
+    """A time of the command line in ns: a whole number, or with us or ms behind it. Raises
+    ArgumentTypeError.
+    """
+    word = text.strip().lower()
+    factor = 1_000_000 if word.endswith("ms") else 1000 if word.endswith("us") else 1
+    digits = word.removesuffix("ms").removesuffix("us").removesuffix("ns")
+    if not digits.isdecimal() or len(digits) > 12:
+        raise argparse.ArgumentTypeError(f"'{text}' is no time in nanoseconds, as 1000, 5us or 1ms")
+    return int(digits) * factor
+
+
 def positive(text: str) -> int:
     """A number of the command line, 1 or more. Raises ArgumentTypeError."""
     if not text.isdecimal() or not 1 <= int(text) < 1 << 31:

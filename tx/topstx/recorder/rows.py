@@ -42,6 +42,8 @@ KIND_PRINT: Final = 31
 KIND_HOST_FUNCTION: Final = 32
 KIND_DRIVER_API: Final = 33
 KIND_GRAPH_NODE: Final = 34
+KIND_OSRT: Final = 49  # its times are ticks
+KIND_OSRT_SHORT: Final = 50  # the same
 
 TEXT_MAX: Final = 16000  # bytes of the text after a body
 
@@ -294,6 +296,27 @@ _KINDS = (
         ),
         instant=True,
         text="nodes that it waits for, a JSON list of their numbers",
+    ),
+    RowKind(
+        KIND_OSRT,
+        "osrt",
+        (
+            ("return_value", "q", "what the call returned"),
+            ("size_bytes", "q", "bytes that it moved; NONE: it moves none"),
+            ("target", "I", "name id of the path, peer or lock; 0: none"),
+            ("fd", "i", "descriptor; NONE"),
+            ("error", "H", "errno, 0: none"),
+        ),
+    ),
+    RowKind(
+        KIND_OSRT_SHORT,
+        "osrt_short",
+        (
+            ("calls", "Q", "calls that were too short to be recorded"),
+            ("total_ns", "Q", "what they took"),
+            ("size_bytes", "Q", "what they moved"),
+        ),
+        instant=True,
     ),
 )
 
