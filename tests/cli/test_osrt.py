@@ -71,7 +71,12 @@ def test_a_c_program(cli: Any, compiled: Compile) -> None:
     (write,) = [row for row in of(rows, "write") if row["target"].endswith("data.bin")]
     (read,) = of(rows, "pread")
     path = str((cli.cwd / "data.bin").resolve())
-    assert (write["size_bytes"], write["return_value"], write["target"], write["error"]) == (5000, 5000, path, "")
+    assert (write["size_bytes"], write["return_value"], write["target"], write["error"]) == (
+        5000,
+        5000,
+        path,
+        "",
+    )
     assert (read["size_bytes"], read["target"], read["fd"]) == (4000, path, write["fd"])
     (sleep,) = of(rows, "nanosleep")
     assert sleep["duration_ns"] >= 20_000_000 and sleep["fd"] is None and sleep["size_bytes"] is None
@@ -82,7 +87,7 @@ def test_a_c_program(cli: Any, compiled: Compile) -> None:
     assert process["exit_status"] == 5
     out = cli("stats", "a.topsprof", "-r", "osrt_sum", "-f", "csv").stdout
     head, first, *_ = out.splitlines()
-    assert head.startswith('Time (%),Total Time (ns),Num Calls,Avg (ns)') and first.endswith("nanosleep")
+    assert head.startswith("Time (%),Total Time (ns),Num Calls,Avg (ns)") and first.endswith("nanosleep")
     trace = cli("export", "a.topsprof", "-t", "chrome", "-o", "a.json")
     assert trace.returncode == 0 and '"nanosleep"' in (cli.cwd / "a.json").read_text()
 
@@ -113,7 +118,9 @@ thread.join()
 
 
 def test_a_python_program(cli: Any) -> None:
-    done = cli("run", "-t", "osrt", "--osrt-threshold", "0", "-o", "a", "--", sys.executable, cli.script(PYTHON))
+    done = cli(
+        "run", "-t", "osrt", "--osrt-threshold", "0", "-o", "a", "--", sys.executable, cli.script(PYTHON)
+    )
     assert (done.returncode, done.stdout) == (0, "from a shell\n"), done.stderr
     rows = calls(cli)
     written = [row["size_bytes"] for row in of(rows, "write") if (row["target"] or "").endswith("/text")]
@@ -126,7 +133,9 @@ def test_a_python_program(cli: Any) -> None:
     assert longest["target"].startswith("semaphore 0x")
     assert not [row for row in rows if "a.topsprof" in (row["target"] or "")]  # our own files
     pipes = Counter(row["target"] for row in rows if (row["target"] or "").startswith("pipe:["))
-    assert pipes and {"sh", "cat"} & {Path(row["name"] or "").name for row in cli.table("a.topsprof", "process")}
+    assert pipes and {"sh", "cat"} & {
+        Path(row["name"] or "").name for row in cli.table("a.topsprof", "process")
+    }
 
 
 def test_short_calls_are_counted(cli: Any, compiled: Compile) -> None:

@@ -636,7 +636,7 @@ _TABLES = (
     Table(
         "osrt_short",
         Kind.PLAIN,
-        "calls of the operating system that were too short for a row of table osrt, by function; several rows add up",
+        "calls too short for a row of table osrt, by function; rows of a function add up",
         (
             _PROCESS,
             _c("name", "name", "function"),

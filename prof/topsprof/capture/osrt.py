@@ -1,4 +1,4 @@
-"""Recording calls of the operating system: the library that is preloaded, and programs that it can't enter."""
+"""Recording calls of the operating system: the library to preload, and programs that it can't enter."""
 
 from __future__ import annotations
 

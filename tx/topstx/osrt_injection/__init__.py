@@ -27,7 +27,9 @@ SOURCES = (
 
 _HERE = Path(__file__).resolve().parent
 _STAMP = b"topstx _osrt interface 1;"  # in the library's file; _osrt.c says when to raise the number
-_ASAN = "verify_asan_link_order=0"  # else a program with the address sanitizer ends, as it is not loaded first
+_ASAN = (
+    "verify_asan_link_order=0"  # else the address sanitizer ends its programs: it wants to be first
+)
 
 
 def library_path() -> str | None:
@@ -50,9 +52,7 @@ def problem() -> str:
     return "not built: no C compiler when this was installed"
 
 
-def environment(
-    base: Mapping[str, str], library: str, *, threshold_ns: int = THRESHOLD_NS
-) -> dict[str, str]:
+def environment(base: Mapping[str, str], library: str, *, threshold_ns: int = THRESHOLD_NS) -> dict[str, str]:
     """The variables that load `library` into programs, behind what `base` (their environment) preloads."""
     before = [word for word in base.get(VARIABLE, "").replace(":", " ").split() if word != library]
     result = {VARIABLE: ":".join([*before, library]), THRESHOLD_VARIABLE: str(threshold_ns)}
