@@ -14,6 +14,7 @@ import pytest
 
 import tops_kit as tops
 from tops_kit import deferral
+from tops_kit.runtime.host_memory import PINNED
 from tops_kit.runtime.process import RUNTIME
 
 pytestmark = pytest.mark.skipif(deferral._module is None, reason="needs the extension _deferral")
@@ -130,6 +131,29 @@ def test_memory_and_copies(first: int) -> None:
         _goes_on(x)
         while held:
             tops.free(held.pop())
+
+    assert _every_moment(script, check, first) > 20
+
+
+@pytest.mark.parametrize("first", (1, 11))
+def test_memory_that_nobody_got_is_given_back(first: int) -> None:
+    tops.device_reset()
+    context = RUNTIME.contexts[0]
+    stream = tops.Stream()
+    names = ("device", "stream", "pinned")
+    got: dict[str, Any] = {}
+
+    def script() -> None:
+        got["device"] = tops.malloc(4096)
+        got["stream"] = tops.malloc_async(4096, stream)
+        got["pinned"] = tops.host_malloc(4096)
+
+    def check() -> None:
+        assert len(context.blocks) == len({"device", "stream"} & got.keys())
+        assert (PINNED.in_use_bytes > 0) == ("pinned" in got)
+        for name, give in zip(names, (tops.free, tops.free_async, tops.host_free), strict=True):
+            if name in got:
+                give(got.pop(name))
 
     assert _every_moment(script, check, first) > 20
 

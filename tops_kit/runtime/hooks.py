@@ -437,8 +437,12 @@ def api(
     domain: int = RUNTIME_API,
     symbol: Callable[..., str] | None = None,
     hooks: Hooks = HOOKS,
+    undo: Callable[[Any], object] | None = None,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Decorator: this function stands for a vendor API. `cost`: "api" or "launch"; see Hooks.point."""
+    """Decorator: this function stands for a vendor API. `cost`: "api" or "launch"; see Hooks.point.
+
+    `undo`: gives back what it gave, where a handler of a signal raises before anybody has that.
+    """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         parameters = inspect.signature(function).parameters
@@ -461,6 +465,24 @@ def api(
             finally:
                 leave()
 
-        return wrapper
+        if undo is None:
+            return wrapper
+
+        @functools.wraps(function)
+        def keeping(*args: P.args, **keywords: P.kwargs) -> R:
+            enter()
+            try:
+                result = wrapper(*args, **keywords)  # a section within: no handler runs at its end
+            except BaseException:
+                leave()
+                raise
+            try:
+                leave()
+                return result
+            except BaseException:
+                undo(result)
+                raise
+
+        return keeping
 
     return decorate

@@ -86,7 +86,17 @@ class PinnedMemory:
 PINNED = PinnedMemory()  # of this process
 
 
-@api("topsHostMalloc")
+@api("topsHostFree")
+def host_free(memory: npt.NDArray[Any]) -> None:
+    """Give back what `host_malloc` gave. Raises TopsError."""
+    if not isinstance(memory, np.ndarray):
+        fail(
+            Code.topsErrorInvalidValue, f"host_free takes what host_malloc gave, not {type(memory).__name__}"
+        )
+    PINNED.remove(memory.ctypes.data, True)
+
+
+@api("topsHostMalloc", undo=host_free)
 def host_malloc(shape: Any, dtype: Any = np.uint8) -> npt.NDArray[Any]:
     """Pinned host memory as a numpy array: so many bytes, or a shape of a type. `host_free` gives it back."""
     RUNTIME.current().check()
@@ -112,16 +122,6 @@ def host_malloc(shape: Any, dtype: Any = np.uint8) -> npt.NDArray[Any]:
         fail(Code.topsErrorOutOfMemory, f"the host has no {shown(shape)} x {kind.itemsize} bytes left")
     PINNED.add(out.ctypes.data, out.nbytes, raw, True)
     return out
-
-
-@api("topsHostFree")
-def host_free(memory: npt.NDArray[Any]) -> None:
-    """Give back what `host_malloc` gave. Raises TopsError."""
-    if not isinstance(memory, np.ndarray):
-        fail(
-            Code.topsErrorInvalidValue, f"host_free takes what host_malloc gave, not {type(memory).__name__}"
-        )
-    PINNED.remove(memory.ctypes.data, True)
 
 
 @api("topsHostRegister")

@@ -30,26 +30,6 @@ def size_of(size_bytes: Any, what: str) -> int:
     return size
 
 
-@api("topsMalloc")
-def malloc(size_bytes: int) -> DevicePointer:
-    """Memory of the thread's device; `free` gives it back. Its contents are not defined. 0 bytes are
-    at address 0, and take no memory.
-
-    Raises TopsError: topsErrorOutOfMemory says who has how much.
-    """
-    context = RUNTIME.current()
-    context.check()
-    size = size_of(size_bytes, "malloc")
-    note = callers.where()
-    if not size:
-        return DevicePointer(Block(context, 0, 0, serial=0, note=note), 0)
-    address = context.take(size, note)
-    block = Block(context, address, size, serial=next(context.allocations), note=note)
-    context.blocks[address] = block
-    context.tell_memory(acts.MEMORY_ALLOC, block.piece, 0)
-    return DevicePointer(block, address)
-
-
 @api("topsFree")
 def free(pointer: DevicePointer) -> None:
     """Give memory back that `malloc` or `malloc_async` gave, once the device is done with all that is queued.
@@ -73,7 +53,45 @@ def free(pointer: DevicePointer) -> None:
         context.check()
 
 
-@api("topsMallocAsync")
+@api("topsMalloc", undo=free)
+def malloc(size_bytes: int) -> DevicePointer:
+    """Memory of the thread's device; `free` gives it back. Its contents are not defined. 0 bytes are
+    at address 0, and take no memory.
+
+    Raises TopsError: topsErrorOutOfMemory says who has how much.
+    """
+    context = RUNTIME.current()
+    context.check()
+    size = size_of(size_bytes, "malloc")
+    note = callers.where()
+    if not size:
+        return DevicePointer(Block(context, 0, 0, serial=0, note=note), 0)
+    address = context.take(size, note)
+    block = Block(context, address, size, serial=next(context.allocations), note=note)
+    context.blocks[address] = block
+    context.tell_memory(acts.MEMORY_ALLOC, block.piece, 0)
+    return DevicePointer(block, address)
+
+
+@api("topsFreeAsync")
+def free_async(pointer: DevicePointer, stream: Stream | None = None) -> None:
+    """Give memory back to its pool when what is queued on a stream (default: the thread's) is done.
+
+    Raises TopsError.
+    """
+    block = _freeable(pointer)
+    stream = stream_of(stream)
+    if not block.address:
+        return
+    if block.pool is None:
+        fail(Code.topsErrorInvalidValue, f"{block.size_bytes:,} bytes of malloc: tops.free gives them back")
+    if HOOKS.kinds and HOOKS.wants(acts.STREAM_RACE):
+        RUNTIME.racing.free(stream, block)
+    _forget(block, stream.id)
+    block.pool.give(block.address, block.size_bytes, stream)
+
+
+@api("topsMallocAsync", undo=free_async)
 def malloc_async(
     size_bytes: int, stream: Stream | None = None, *, pool: MemPool | None = None
 ) -> DevicePointer:
@@ -96,24 +114,6 @@ def malloc_async(
     context.blocks[address] = block
     context.tell_memory(acts.MEMORY_ALLOC, block.piece, stream.id)
     return DevicePointer(block, address)
-
-
-@api("topsFreeAsync")
-def free_async(pointer: DevicePointer, stream: Stream | None = None) -> None:
-    """Give memory back to its pool when what is queued on a stream (default: the thread's) is done.
-
-    Raises TopsError.
-    """
-    block = _freeable(pointer)
-    stream = stream_of(stream)
-    if not block.address:
-        return
-    if block.pool is None:
-        fail(Code.topsErrorInvalidValue, f"{block.size_bytes:,} bytes of malloc: tops.free gives them back")
-    if HOOKS.kinds and HOOKS.wants(acts.STREAM_RACE):
-        RUNTIME.racing.free(stream, block)
-    _forget(block, stream.id)
-    block.pool.give(block.address, block.size_bytes, stream)
 
 
 @api("topsMallocAsync")
