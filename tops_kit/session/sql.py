@@ -97,12 +97,13 @@ def connect(session: Session, selection: Selection | None) -> duckdb.DuckDBPyCon
 
 _WORK = ("kernel", "memcpy", "memset", "graph", "host_function", "gcu_event")
 """Tables of what calls cause on a device."""
+_OF_A_STREAM = "stream wait event"
 _OF_GRAPHS = ("kernel", "memcpy", "memset", "host_function")
 
 
 def _cause_view(recorded: bool) -> str:
     """The view `cause`: who caused whom. A trace of another tool says so itself; of a recording it follows
-    from correlation ids, edges of graphs and events."""
+    from correlation ids, edges of graphs, events and ranges."""
     columns = [column.name for column in TABLES["link"].columns]
     parts = [f"SELECT {', '.join(columns)} FROM link"]
     if recorded:
@@ -137,11 +138,34 @@ def _cause_view(recorded: bool) -> str:
                 JOIN ({nodes}) before ON before.process_id = launch.process_id
                     AND before.correlation_id = launch.correlation_id
                     AND before.graph_node_id = CAST(edge.waits_for AS BIGINT)""",
-            """SELECT 'event', waited.event_id, reached.process_id, reached.stream_id, reached.start_ns,
-                    waited.process_id, coalesce(waited.thread_id, waited.stream_id), waited.start_ns
-                FROM (SELECT * FROM sync WHERE event_id IS NOT NULL) waited
+            # a wait is for the record that was called before it; the host goes on when it ends
+            f"""SELECT 'event', waited.event_id, reached.process_id, reached.stream_id, reached.start_ns,
+                    waited.process_id, waited.thread_id, waited.end_ns
+                FROM (SELECT * FROM sync WHERE event_id IS NOT NULL AND name <> '{_OF_A_STREAM}') waited
                 ASOF JOIN gcu_event reached ON reached.process_id = waited.process_id
-                    AND reached.event_id = waited.event_id AND reached.start_ns <= waited.end_ns""",
+                    AND reached.event_id = waited.event_id
+                    AND reached.correlation_id <= waited.correlation_id""",
+            # a stream with what it was given next
+            f"""SELECT 'event', waited.event_id, waited.process_id, waited.source_stream, waited.reached_ns,
+                    work.process_id, work.stream_id, work.start_ns
+                FROM (
+                    SELECT waited.process_id, waited.event_id, waited.stream_id, waited.correlation_id,
+                        reached.stream_id AS source_stream, reached.start_ns AS reached_ns
+                    FROM (SELECT * FROM sync WHERE name = '{_OF_A_STREAM}') waited
+                    ASOF JOIN gcu_event reached ON reached.process_id = waited.process_id
+                        AND reached.event_id = waited.event_id
+                        AND reached.correlation_id <= waited.correlation_id
+                ) waited
+                ASOF JOIN ({work}) work ON work.process_id = waited.process_id
+                    AND work.stream_id = waited.stream_id AND work.correlation_id > waited.correlation_id""",
+            # the innermost range of the thread that a call was made in
+            """SELECT 'tx', call.correlation_id, call.process_id, call.thread_id, max(tx.start_ns),
+                    call.process_id, call.thread_id, call.start_ns
+                FROM (SELECT * FROM api WHERE correlation_id > 0) call
+                JOIN tx ON tx.process_id = call.process_id AND tx.thread_id = call.thread_id
+                    AND tx.style <> 'Mark' AND tx.start_ns <= call.start_ns
+                    AND tx.start_ns + tx.duration_ns >= call.start_ns + call.duration_ns
+                GROUP BY call.correlation_id, call.process_id, call.thread_id, call.start_ns""",
         ]
     return f"CREATE VIEW cause ({', '.join(columns)}) AS " + " UNION ALL ".join(parts)
 

@@ -75,8 +75,17 @@ def ends(session: Session, line: Timeline, origin_ns: int = 0) -> tuple[Int64s, 
     rows = session.table("link")
     if session.info["kind"] == "recording":
         rows = pa.concat_tables([rows, caused(line, origin_ns).cast(rows.schema)])
+        kinds = []
         if any(part.table.name == "graph" for part in line.parts) and session.segments("graph_node"):
-            edges = Data(session).arrow("SELECT * FROM cause WHERE kind = 'graph'")
+            kinds.append("'graph'")
+        if session.segments("gcu_event") and session.segments("sync"):
+            kinds.append("'event'")
+        if kinds:
+            # an event is reached where what came before it ends: an arrow leaves from within that
+            edges = Data(session).arrow(
+                "SELECT * REPLACE (source_ns - (kind = 'event')::BIGINT AS source_ns) FROM cause "
+                f"WHERE kind IN ({', '.join(kinds)})"
+            )
             rows = pa.concat_tables([rows, edges.cast(rows.schema)])
     if not rows.num_rows or not len(line):
         none = np.full(rows.num_rows, -1, np.int64)
