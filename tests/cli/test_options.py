@@ -7,10 +7,17 @@ import signal
 
 import pytest
 from topsprof.capture.kinds import DEFAULT_TRACES, TRACE_KINDS, kernel_regex, metric_bits, rows_off
-from topsprof.capture.options import CaptureRange, call_options, capture_range, trace_names
+from topsprof.capture.options import (
+    CaptureRange,
+    call_options,
+    capture_range,
+    memory_options,
+    trace_names,
+)
 from topsprof.commands import run
 from topstx.recorder import layout, rows
 from topstx.recorder.calls import CallOptions
+from topstx.recorder.memory import MemoryOptions
 
 from tops_kit.errors import UserError
 
@@ -96,7 +103,17 @@ def test_what_is_left_out() -> None:
     assert not off >> rows.KIND_DEVICE & 1 and not off >> rows.KIND_RUNTIME_OVERHEAD & 1
     calls = 1 << layout.KIND_CALL | 1 << layout.KIND_CALLS_SKIPPED
     osrt = 1 << rows.KIND_OSRT | 1 << rows.KIND_OSRT_SHORT
-    assert rows_off(DEFAULT_TRACES) == 1 << rows.KIND_DRIVER_API | calls | osrt
+    assert rows_off(DEFAULT_TRACES) == 1 << rows.KIND_DRIVER_API | calls | osrt | 1 << rows.KIND_PYMEM
+
+
+def test_memory_of_python_programs() -> None:
+    assert memory_options("python", None, 0) is None
+    found = memory_options("topstx, pymem", None, 0)
+    assert found is not None and (found.rate_bytes, found.seed) == (512 << 10, 0)
+    found = memory_options("pymem", 1, 7)
+    assert found is not None and found.text == MemoryOptions.of_text(found.text).text == "1 7"
+    with pytest.raises(UserError, match="need -t pymem"):
+        memory_options("topstx", 1 << 20, 0)
 
 
 def test_calls_of_python_functions() -> None:

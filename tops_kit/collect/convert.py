@@ -282,6 +282,8 @@ class Converter:
         elif table == "overhead":
             self.profiler_ns += int(columns.duration[table_rows.of_tools(out)].sum())
             self.saving_ns += int(columns.duration[table_rows.of_saving(out)].sum())
+        elif table == "pymem":
+            sink.append("counter", table_rows.heap(out), count)
         sink.append(table, out, count)
         if table in table_rows.COUNTED:
             row.written += count

@@ -226,6 +226,8 @@ def count_process(collector: Collector, row: Row, ledger: Ledger, stream: str) -
     for names in row.names:
         if "python_calls" in names.process:
             ledger.count(stream, "unsupported:python_calls", 1, note=names.process["python_calls"])
+        if "python_memory" in names.process:
+            ledger.count(stream, "unsupported:python_memory", 1, note=names.process["python_memory"])
     for (process_id, code), count in collector.converter.notes.counts.items():
         if process_id == row.process_id:
             ledger.count(stream, code, count, note=_NOTES.get(code, ""))

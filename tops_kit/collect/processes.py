@@ -98,6 +98,14 @@ def _read_headers(row: Row) -> None:
                 names.read_header()
 
 
+def _read_names(row: Row) -> None:
+    """The same, and what they noted since: of a process without records nothing else reads it."""
+    for names in row.names:
+        if not names.damaged:
+            with contextlib.suppress(NamesError, FileNotFoundError):
+                names.refresh()
+
+
 class Processes:
     """All processes of a recording, by id and by serial of their incarnations."""
 
@@ -204,7 +212,7 @@ class Processes:
 
     def end(self, row: Row, end_ns: int | None) -> None:
         """Find out how a process ended, from the kernel or from what it said itself."""
-        _read_headers(row)
+        _read_names(row)
         said = [names.header for names in row.names]
         exit_ = row.watch.exit_status() if row.watch is not None else None
         if row.ended_by is None:

@@ -371,6 +371,32 @@ def _osrt_short(b: Bodies) -> dict[str, Any]:
     return {"name": b.text(b.columns.name), **numbers}
 
 
+def _pymem(b: Bodies) -> dict[str, Any]:
+    return {
+        "thread_id": b.columns.tid,
+        "allocation": b.number("serial"),
+        "size_bytes": b.number("size_bytes"),
+        "weight_bytes": b.body["weight_bytes"].astype(np.float64),
+        "heap_bytes": b.number("heap_bytes"),
+        "allocator": b.word("allocator", rows.MEMORY_DOMAINS),
+        "stack_id": b.stack("stack_id"),
+        "range": b.text(b.columns.attr, optional=True),
+    }
+
+
+def heap(columns: dict[str, Any]) -> dict[str, Any]:
+    """The counter that rows of table pymem are: what is in use after each of them."""
+    values = columns["heap_bytes"]
+    return {
+        "start_ns": columns["start_ns"],
+        "process_id": columns["process_id"],
+        "name": "Python heap (estimate)",
+        "unit": "bytes",
+        "domain": "",
+        "value": float(values) if isinstance(values, int) else values.astype(np.float64),
+    }
+
+
 _COLUMNS: dict[int, Callable[[Bodies], dict[str, Any]]] = {
     rows.KIND_API: _api,
     rows.KIND_DRIVER_API: _api,
@@ -393,12 +419,15 @@ _COLUMNS: dict[int, Callable[[Bodies], dict[str, Any]]] = {
     rows.KIND_GRAPH_NODE: _graph_node,
     rows.KIND_OSRT: _osrt,
     rows.KIND_OSRT_SHORT: _osrt_short,
+    rows.KIND_PYMEM: _pymem,
 }
 _TIMELESS = frozenset({"kernel_line", "kernel_metric", "stack", "device", "graph_node", "osrt_short"})
 _NAMELESS = frozenset(
     {"kernel_line", "kernel_metric", "stack", "device", "gcu_event", "external", "graph_node"}
 )
-_UNCALLED = frozenset({"stack", "device", "graph_node", "osrt", "osrt_short"})  # not caused by a call
+_UNCALLED = frozenset(  # not caused by a call
+    {"stack", "device", "graph_node", "osrt", "osrt_short", "pymem"}
+)
 
 
 def table_of(number: int, b: Bodies) -> tuple[str, dict[str, Any], int]:

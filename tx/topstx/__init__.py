@@ -150,3 +150,7 @@ if os.environ.get("TOPSTX_SESSION") and not _disabled:
         from topstx.recorder.calls import Follower as _CallFollower
 
         on_session(_CallFollower(_recorder, os.environ["TOPSTX_PYTHON_CALLS"]))
+    if os.environ.get("TOPSTX_PYTHON_MEMORY"):
+        from topstx.recorder.memory import Follower as _MemoryFollower
+
+        on_session(_MemoryFollower(_recorder, os.environ["TOPSTX_PYTHON_MEMORY"]))

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from topstx.recorder.interface import Backend
 
 
-_INTERFACE = 8  # of _crec.c, which says when to raise it
+_INTERFACE = 9  # of _crec.c, which says when to raise it
 # What this version calls. An extension that was built of older sources (a checkout moved on, and was not
 # installed again) lacks the newest of it.
 _CALLED = (
@@ -19,6 +19,7 @@ _CALLED = (
     *("process_entry", "session", "attach", "detach", "disable", "NAME"),
     *("row", "row_wanted", "intern", "process_serial", "SharedTimeBase", "RowSink", "listen"),
     *("trace_calls", "untrace_calls", "tell_calls"),
+    *("trace_memory", "trace_numpy", "untrace_memory"),
 )
 
 

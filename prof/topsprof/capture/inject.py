@@ -6,7 +6,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from topstx.recorder.calls import VARIABLE, CallOptions
+from topstx.recorder import calls as python_calls
+from topstx.recorder import memory as python_memory
 
 import topsprof.capture
 from topsprof.capture import extensions
@@ -19,8 +20,9 @@ def environment(
     session: Path,
     environ: Mapping[str, str] = os.environ,
     *,
-    calls: CallOptions | None = None,
+    calls: python_calls.CallOptions | None = None,
     osrt: Mapping[str, str] | None = None,
+    memory: python_memory.MemoryOptions | None = None,
 ) -> dict[str, str]:
     """`environ` for a program that records into the folder `session`.
 
@@ -29,6 +31,7 @@ def environment(
     TOPSTX_INJECTED_ROOT  where that sitecustomize finds topstx for a Python that has none
     TOPSTX_EXTENSIONS     where it finds the recorder built for other Python versions
     TOPSTX_PYTHON_CALLS   what calls of Python functions to record, if any
+    TOPSTX_PYTHON_MEMORY  how to sample their memory, if at all
     NVTX_INJECTION64_PATH makes programs annotated with NVTX record, unless the user set it
 
     `osrt`: more of them, that make any program record its calls of the operating system.
@@ -42,10 +45,10 @@ def environment(
     result["TOPSTX_SESSION"] = str(session.absolute())
     result["TOPSTX_INJECTED_ROOT"] = str(extensions.topstx_root())
     result["TOPSTX_EXTENSIONS"] = str(extensions.cache_folder(environ))
-    if calls is not None:
-        result[VARIABLE] = calls.text
-    else:
-        result.pop(VARIABLE, None)
+    for variable, options in ((python_calls.VARIABLE, calls), (python_memory.VARIABLE, memory)):
+        result.pop(variable, None)
+        if options is not None:
+            result[variable] = options.text
     library = nvtx_library()
     if library is not None and not environ.get("NVTX_INJECTION64_PATH"):
         result["NVTX_INJECTION64_PATH"] = library

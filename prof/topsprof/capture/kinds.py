@@ -29,6 +29,7 @@ TRACE_KINDS: Final[dict[str, tuple[int, ...]]] = {
     "graph": (rows.KIND_GRAPH, rows.KIND_HOST_FUNCTION, rows.KIND_GRAPH_NODE),
     "python": (layout.KIND_CALL, layout.KIND_CALLS_SKIPPED),
     "osrt": (rows.KIND_OSRT, rows.KIND_OSRT_SHORT),
+    "pymem": (rows.KIND_PYMEM,),
 }
 """Names of -t that can be recorded, and the records that each switches on. Others are always recorded."""
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from topstx.osrt_injection import THRESHOLD_NS
 from topstx.recorder.calls import LIMIT, CallOptions
+from topstx.recorder.memory import RATE_BYTES, MemoryOptions
 
 from tops_kit.errors import UserError
 from topsprof import naming
@@ -99,6 +100,7 @@ class RecordOptions:
     metrics: int = 0  # counters of launches, METRICS_* as bits
     calls: CallOptions | None = None  # which calls of Python functions; None: none
     osrt_threshold_ns: int = THRESHOLD_NS  # shorter calls of the operating system are counted only
+    memory: MemoryOptions | None = None  # how memory of Python programs is sampled; None: not
     sample_hz: float = 0.0  # samples of Python programs a second; 0: none
     children: bool = True  # whether what the program starts is sampled, too
     flight: FlightOptions | None = None  # keep the last seconds only
@@ -147,6 +149,17 @@ def call_options(text: str, *, c_calls: bool = False, limit: int = LIMIT) -> Cal
     if len(patterns) < len(found) and patterns:
         raise UserError("-t python,python:GLOB: give one of them; python alone is the program's own code")
     return CallOptions(patterns, c_calls=c_calls, limit=limit)
+
+
+def memory_options(text: str, rate_bytes: int | None, seed: int) -> MemoryOptions | None:
+    """What -t asks of the memory of Python programs; None: nothing. Raises UserError."""
+    if "pymem" not in (word.lower() for word in _words(text)):
+        if rate_bytes is not None or seed:
+            raise UserError(
+                "--pymem-rate and --pymem-seed need -t pymem: they say which allocations it samples"
+            )
+        return None
+    return MemoryOptions(RATE_BYTES if rate_bytes is None else rate_bytes, seed)
 
 
 def _words(text: str) -> list[str]:

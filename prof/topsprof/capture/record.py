@@ -120,7 +120,12 @@ def _run(
         # First the switch: a short program may be done before this process runs again.
         active.begin()
         held.release(
-            inject.environment(active.folder, calls=options.calls, osrt=preload.environment(os.environ))
+            inject.environment(
+                active.folder,
+                calls=options.calls,
+                memory=options.memory,
+                osrt=preload.environment(os.environ),
+            )
         )
         started()
         active.sample(lambda: [held.pid, *(supervisor.left_behind(helpers) if options.wait_all else [])])

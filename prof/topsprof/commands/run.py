@@ -21,6 +21,7 @@ from topsprof.capture.options import (
     RecordOptions,
     call_options,
     capture_range,
+    memory_options,
     sample_rate,
     trace_names,
 )
@@ -106,7 +107,7 @@ def _add_recording(parser: argparse.ArgumentParser) -> None:
         help=f"{', '.join(KNOWN_TRACES)}, or none (default: {','.join(DEFAULT_TRACES)}, and samples "
         "of Python programs); python[:GLOB] is "
         "calls of functions in the program's own code, or in modules or files like GLOB; osrt is calls of "
-        "the operating system: files, sockets, locks, waits",
+        "the operating system: files, sockets, locks, waits; pymem is memory of Python programs by call site",
     )
     _add_switch(group, "--python-c-calls", help_text="with -t python: what those functions call in C, too")
     group.add_argument(
@@ -125,6 +126,13 @@ def _add_recording(parser: argparse.ArgumentParser) -> None:
         help=f"with -t osrt: calls shorter than this are counted, not recorded (default: {THRESHOLD_NS}); 0: "
         "every call is recorded",
     )
+    group.add_argument(
+        "--pymem-rate",
+        metavar="SIZE",
+        type=size,
+        help="with -t pymem: one sample in so many allocated bytes (default: 512K); 1: every allocation",
+    )
+    group.add_argument("--pymem-seed", metavar="N", type=positive, default=0, help=argparse.SUPPRESS)
     group.add_argument(
         "--sample",
         metavar="HZ",
@@ -284,6 +292,7 @@ def record_options(args: argparse.Namespace) -> RecordOptions:
         backtrace=BACKTRACE_FRAMES if args.backtrace else 0,
         osrt_threshold_ns=args.osrt_threshold,
         calls=call_options(args.trace or "", c_calls=args.python_c_calls, limit=args.python_call_limit),
+        memory=memory_options(args.trace or "", args.pymem_rate, args.pymem_seed),
         sample_hz=sample_rate(args.sample, args.trace),
         sample_asked=args.sample is not None or args.trace is not None,
         flight=flight_options(args),

@@ -35,6 +35,8 @@ DEFAULT: tuple[tuple[str, str], ...] = (
     ("py_slow", "sample"),
     ("py_sum", "sample"),
     ("py_waits", "sample"),
+    ("pymem_peak", "pymem"),
+    ("pymem_sum", "pymem"),
 )
 """What is shown of a session with a device of ours when no report is asked for: name, and the tables of which
 one must have rows."""

@@ -34,10 +34,11 @@ PyMODINIT_FUNC PyInit__crec(void) {
 #include "crec_cuts.h"
 #include "crec_sink.h"
 #include "crec_calls.h"
+#include "crec_memory.h"
 
 /* The Python side repeats this number (topstx/_backend.py). Raise both when a name, an argument, a result or a layout changes
  * on which the two rely: an extension built from other sources is then not used. */
-#define INTERFACE 8
+#define INTERFACE 9
 
 /* ---- the module's functions --------------------------------------------------------------------------------------------- */
 
@@ -267,6 +268,11 @@ static PyMethodDef functions[] = {
      "trace_calls(decide, disable, limit, c_calls, /)\n--\n\nRecord calls of functions; see topstx.recorder.calls."},
     {"untrace_calls", untrace_calls, METH_NOARGS, "untrace_calls()\n--\n\nRecord no more of them."},
     {"tell_calls", tell_calls, METH_NOARGS, "tell_calls()\n--\n\nSay how many were not recorded so far."},
+    {"trace_memory", trace_memory, METH_VARARGS,
+     "trace_memory(rate, seed, /)\n--\n\nSample allocations, one in `rate` bytes; see topstx.recorder.memory."},
+    {"trace_numpy", trace_numpy, METH_O, "trace_numpy(module, /)\n--\n\nThose of numpy's arrays, too; whether they are seen."},
+    {"untrace_memory", untrace_memory, METH_NOARGS,
+     "untrace_memory()\n--\n\nNo more; (allocators that another tool took from us, records lost)."},
     {"note_exit", note_exit, METH_VARARGS, "note_exit(known, status, /)\n--\n\nStore how this process ends."},
     {NULL, NULL, 0, NULL}};
 

@@ -276,6 +276,24 @@ class Backend(Protocol):
         """Record how many calls were only counted so far."""
         ...
 
+    def trace_memory(self, rate: int, seed: int, /) -> None:
+        """Begin to sample allocations, one in `rate` bytes on average. RuntimeError where that is not
+        possible.
+        """
+        ...
+
+    def trace_numpy(self, module: object, /) -> bool:
+        """Sample the data of numpy's arrays, too; `module` is numpy's in C. False: it is of an unknown
+        version.
+        """
+        ...
+
+    def untrace_memory(self) -> tuple[int, int]:
+        """Sample no more. How many of Python's allocators another tool took from us, and how many records
+        were lost for other reasons than a full ring.
+        """
+        ...
+
     def note_exit(self, known: int, status: int) -> None:
         """Store exit_known and exit_status: (1, status) before exit, (2, 0) before exec, (0, 0) when the
         exec failed.

@@ -42,6 +42,7 @@ KIND_PRINT: Final = 31
 KIND_HOST_FUNCTION: Final = 32
 KIND_DRIVER_API: Final = 33
 KIND_GRAPH_NODE: Final = 34
+KIND_PYMEM: Final = 48  # its times are ticks
 KIND_OSRT: Final = 49  # its times are ticks
 KIND_OSRT_SHORT: Final = 50  # the same
 
@@ -55,6 +56,7 @@ COPY_KINDS: Final = ("unknown", "HtoD", "DtoH", "DtoD", "HtoH", "PtoP", "HtoSymb
 MEMORY_KINDS: Final = ("Unknown", "Pageable", "Pinned", "Device", "Constant")
 SYNC_KINDS: Final = ("unknown", "device", "stream", "event", "stream wait event", "blocking call")
 MEMORY_OPERATIONS: Final = ("unknown", "alloc", "free")
+MEMORY_DOMAINS: Final = ("raw", "mem", "object", "numpy")  # allocators of Python programs
 FLAG_ASYNC: Final = 1  # of a copy or fill: its call doesn't wait for it
 FLAG_COOPERATIVE: Final = 1  # of a kernel
 
@@ -315,6 +317,20 @@ _KINDS = (
             ("calls", "Q", "calls that were too short to be recorded"),
             ("total_ns", "Q", "what they took"),
             ("size_bytes", "Q", "what they moved"),
+        ),
+        instant=True,
+    ),
+    RowKind(
+        KIND_PYMEM,
+        "pymem",
+        (
+            ("serial", "Q", "number of the sampled allocation in its process, from 1"),
+            ("size_bytes", "Q", "bytes that were asked for"),
+            ("heap_bytes", "q", "estimated bytes in use of the process, after it"),
+            ("weight_bytes", "d", "bytes of all allocations that it stands for"),
+            ("stack_id", "I", "innermost frame that called it, see KIND_BACKTRACE; 0: no Python"),
+            ("operation", "B", "MEMORY_OPERATIONS"),
+            ("allocator", "B", "MEMORY_DOMAINS"),
         ),
         instant=True,
     ),

@@ -80,7 +80,10 @@ __all__ = [
     "start_range",
     "tell_calls",
     "trace_calls",
+    "trace_memory",
+    "trace_numpy",
     "untrace_calls",
+    "untrace_memory",
 ]
 
 NAME = "twin"
@@ -406,6 +409,24 @@ def untrace_calls() -> int:
     from topstx.recorder import twin_calls
 
     return twin_calls.untrace_calls()
+
+
+def trace_memory(rate: int, seed: int, /) -> None:
+    """Not here: see `interface.Backend`."""
+    raise RuntimeError(
+        "memory of Python is sampled by the recorder in C only, which is not built for this Python: install "
+        "tops-kit where there is a C compiler"
+    )
+
+
+def trace_numpy(module: object, /) -> bool:
+    """As above."""
+    return False
+
+
+def untrace_memory() -> tuple[int, int]:
+    """As above."""
+    return 0, 0
 
 
 def tell_calls() -> None:

@@ -149,6 +149,7 @@ TOPSTXI_GLOBAL uint32_t topstxi_never = 0;
 TOPSTXI_GLOBAL uint32_t *topstxi_switch = &topstxi_never; /* &control->recording while attached */
 TOPSTXI_GLOBAL __thread topstxi_ring *topstxi_mine __attribute__((tls_model("initial-exec"))) = NULL;
 TOPSTXI_GLOBAL __thread uint32_t topstxi_lost __attribute__((tls_model("initial-exec"))) = 0;
+TOPSTXI_GLOBAL __thread uint32_t topstxi_hurry __attribute__((tls_model("initial-exec"))) = 0; /* this thread can't wait for room now */
 
 static inline uint32_t topstxi_recording(void) { return __atomic_load_n(topstxi_switch, __ATOMIC_RELAXED); }
 

@@ -204,7 +204,7 @@ TOPSTXI_SLOW int topstxi_room(topstxi_ring *r, uint64_t slots) {
             if (topstxi_ring_grow(r, next, r->open_capacity)) return 1;
         r->patience = TOPSTXI_PATIENCE;
     }
-    if (topstxi_wait(r, slots)) return 1;
+    if (!topstxi_hurry && topstxi_wait(r, slots)) return 1;
     if (r->epoch == p->epoch) topstxi_count(&r->header->dropped);
     return 0;
 }
