@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 META: Final = "samples"
 """Key of a segment's meta: its table holds the chunks up to this number."""
-TABLES: Final = ("sample", "stack")
+TABLES: Final = ("sample", "stack", "counter")
+SYSTEM: Final = "system"
+"""Domain of counters that are read from outside."""
 SIMULATOR: Final = "simulator"
 CUT_OFF: Final = "[more frames]"
 
@@ -121,6 +123,8 @@ class SampleTables:
         counts = self.counts.setdefault(row.process_id, {})
         for key, value in chunk.facts.get("counts", {}).items():
             counts[key] = counts.get(key, 0) + int(value)
+        if chunk.facts.get("counters"):
+            self._take_counters(chunk, row, writer)
         if not chunk.rows:
             return
         columns = {
@@ -139,6 +143,36 @@ class SampleTables:
             counts["written"] = counts.get("written", 0) + chunk.rows
         with self._collector.processes.lock:
             self._see_threads(row, columns["tid"], start, columns["weight_ns"], names.get("threads", {}))
+
+    def _take_counters(self, chunk: Chunk, row: Row, writer: SessionWriter) -> None:
+        """Counters of a process that were read from outside. Those that make no sense are left out, and
+        counted.
+        """
+        if chunk.number <= self.have["counter"]:
+            return
+        try:
+            told = chunk.facts["counters"]
+            names = [(_text(name), _text(unit)) for name, unit in told["names"]]
+            rows = [(int(time_ns), int(number), float(value)) for time_ns, number, value in told["rows"]]
+            kinds = [names[number] for _, number, _ in rows]
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            note = f"a file of counters is of no use: {error}"
+            self._collector.note("collector", "dropped:samples_file", 1, note)
+            return
+        raw = np.array([time_ns for time_ns, _, _ in rows], np.int64)
+        clock, cuts = self._collector.clock.freeze(), self._collector.cut_file.read()
+        one = np.full(len(raw), chunk.period_ns, np.int64)
+        start, _, _ = _times({"time_ns": raw, "weight_ns": one}, clock, cuts, row.serial, chunk.period_ns)
+        columns = {
+            "start_ns": start,
+            "process_id": row.process_id,
+            "name": [name for name, _ in kinds],
+            "value": np.array([value for _, _, value in rows], np.float64),
+            "unit": [unit for _, unit in kinds],
+            "domain": SYSTEM,
+        }
+        writer.append("counter", columns, len(rows))
+        row.written += len(rows)
 
     def _see_threads(self, row: Row, tid: Array, start: Int64, weight: Int64, names: dict[int, Any]) -> None:
         tids, inverse = np.unique(tid, return_inverse=True)

@@ -30,6 +30,7 @@ TRACE_KINDS: Final[dict[str, tuple[int, ...]]] = {
     "python": (layout.KIND_CALL, layout.KIND_CALLS_SKIPPED),
     "osrt": (rows.KIND_OSRT, rows.KIND_OSRT_SHORT),
     "pymem": (rows.KIND_PYMEM,),
+    "system": (),  # read from outside
 }
 """Names of -t that can be recorded, and the records that each switches on. Others are always recorded."""
 

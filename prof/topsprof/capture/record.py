@@ -128,7 +128,12 @@ def _run(
             )
         )
         started()
-        active.sample(lambda: [held.pid, *(supervisor.left_behind(helpers) if options.wait_all else [])])
+
+        def roots() -> list[int]:
+            return [held.pid, *(supervisor.left_behind(helpers) if options.wait_all else [])]
+
+        active.sample(roots)
+        active.watch_system(roots)
         status = supervisor.wait(wake)
         if options.wait_all:
             supervisor.wait_for_orphans(wake, lambda: helpers)
@@ -236,6 +241,8 @@ def sampling_notes(active: recording.Recording, pid: int, say: Say) -> list[tupl
     """Ledger streams and reasons of what was not sampled. That a program is no Python counts where samples
     were asked for.
     """
+    if active.system is not None and active.system.failure:
+        say(active.system.failure)
     service = active.sampling
     if service is None:
         return []

@@ -15,9 +15,11 @@ from tops_kit.errors import UserError
 from tops_kit.session.files import read_json, write_json
 from tops_kit.session.ledger import Ledger
 from topsprof.capture import flight, launches
+from topsprof.capture.chunks import ChunkNumbers
 from topsprof.capture.kinds import rows_off
 from topsprof.capture.options import RecordOptions
 from topsprof.capture.sampling.service import SamplingService
+from topsprof.capture.system import SystemService
 from topsprof.capture.unrecorded import Reason
 
 NOTES: Final = "notes"
@@ -63,7 +65,9 @@ class Recording:
         self.on_close: Callable[[], None] = lambda: None
         self.say: Callable[[str], None] = lambda line: None
         self.sampling: SamplingService | None = None
+        self.system: SystemService | None = None
         self.flight: flight.Flight | None = None
+        self._chunks = ChunkNumbers()
         self._closed = False
         self._begin = time.monotonic()
         self._on_since: float | None = None
@@ -126,8 +130,15 @@ class Recording:
             roots,
             children=children,
             renew=self.flight is not None,
+            numbers=self._chunks,
         )
         self.sampling.start()
+
+    def watch_system(self, roots: Callable[[], list[int]]) -> None:
+        """Begin to read counters of these processes and what they start, where that is asked for."""
+        if "system" in self.options.traces and not self._closed:
+            self.system = SystemService(self.folder, self.control, roots, self._chunks)
+            self.system.start()
 
     def wake(self) -> float | None:
         """Do what is due; the seconds until something may be due again, None when nothing will."""
@@ -179,6 +190,8 @@ class Recording:
         self.ever_on = self.ever_on or self.control.capture_count > 0
         if self.sampling is not None:
             self.sampling.stop()
+        if self.system is not None:
+            self.system.stop()
         self.control.recording = layout.RECORDING_OFF
         self.notes = _take_notes(self.folder)
         try:

@@ -107,7 +107,8 @@ def _add_recording(parser: argparse.ArgumentParser) -> None:
         help=f"{', '.join(KNOWN_TRACES)}, or none (default: {','.join(DEFAULT_TRACES)}, and samples "
         "of Python programs); python[:GLOB] is "
         "calls of functions in the program's own code, or in modules or files like GLOB; osrt is calls of "
-        "the operating system: files, sockets, locks, waits; pymem is memory of Python programs by call site",
+        "the operating system: files, sockets, locks, waits; system is counters of its processes; pymem is "
+        "memory of Python programs by call site",
     )
     _add_switch(group, "--python-c-calls", help_text="with -t python: what those functions call in C, too")
     group.add_argument(

@@ -114,15 +114,13 @@ static void osrt_child_begins(void) {
 static void osrt_at_exit(void) {
     topstxi_ring *r;
     osrt_hold hold;
-    char text[24];
     if (osrt_busy || osrt_sandboxed || topstxi_recording() != TOPSTX_RECORDING_ON || osrt_is_vfork_child()) return;
     osrt_busy = 1;
     osrt_hold_back(&hold);
     if (!*osrt_alive) osrt_child_begins();
-    if ((r = topstxi_ring_mine())) osrt_flush(r, 0);
-    if (osrt_lost && topstxi_state.names) {
-        snprintf(text, sizeof text, "%llu", (unsigned long long)osrt_lost);
-        topstxi_note_process("osrt_lost", text, strlen(text));
+    if ((r = topstxi_ring_mine())) {
+        osrt_flush(r, 0);
+        __atomic_fetch_add(&r->header->dropped, __atomic_exchange_n(&osrt_lost, 0, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
     }
     osrt_let_go(&hold);
     osrt_busy = 0;

@@ -132,17 +132,26 @@ static void osrt_flush(topstxi_ring *r, int last) {
     }
 }
 
+/* A call that can't be written where it comes from: counted in the thread's ring, or, before there is one, for the next that comes. */
+static void osrt_lose(void) {
+    topstxi_ring *r = topstxi_mine;
+    if (r && *osrt_alive && r->epoch == topstxi_state.epoch && !topstxi_state.forked) topstxi_count(&r->header->dropped);
+    else __atomic_fetch_add(&osrt_lost, 1, __ATOMIC_RELAXED);
+}
+
 /* The slow way: whatever the record needs, it is made. */
 static __attribute__((noinline)) void osrt_record_slowly(const osrt_call *call, const char *path) {
     topstxi_ring *r = NULL;
     osrt_hold hold;
     if (osrt_sandboxed || !osrt_has_stack()) {
-        __atomic_fetch_add(&osrt_lost, 1, __ATOMIC_RELAXED);
+        osrt_lose();
         return;
     }
     osrt_hold_back(&hold);
     if (!*osrt_alive) osrt_child_begins();
     if ((r = topstxi_ring_mine())) {
+        if (TOPSTXI_UNLIKELY(osrt_lost))
+            __atomic_fetch_add(&r->header->dropped, __atomic_exchange_n(&osrt_lost, 0, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
         uint32_t target = call->target;
         if (path) target = osrt_is_ours(path) ? OSRT_OURS : osrt_intern(path);
         else if (!target && call->fd >= 0) target = osrt_target_of(call->fd);
@@ -169,7 +178,12 @@ static __attribute__((noinline)) void osrt_record(const osrt_call *call, const c
         osrt_busy = 0;
         return;
     }
-    if (!path && (target || call->fd < 0) && r && *osrt_alive && r->epoch == topstxi_state.epoch && !topstxi_state.forked &&
+    if (osrt_sandboxed && r && *osrt_alive && r->epoch == topstxi_state.epoch) { /* no wait for room, but a look at what there is */
+        r->limit = __atomic_load_n(&r->header->tail, __ATOMIC_ACQUIRE) + r->mask + 1;
+        path = NULL;
+        if (r->head + 2 <= r->limit) osrt_put(r, call, target);
+        else osrt_lose();
+    } else if (!path && (target || call->fd < 0) && r && *osrt_alive && r->epoch == topstxi_state.epoch && !topstxi_state.forked &&
         r->head + 2 <= r->limit && call->end - osrt_flushed <= osrt_flush_ticks)
         osrt_put(r, call, target);
     else

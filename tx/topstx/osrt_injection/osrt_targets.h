@@ -161,7 +161,7 @@ static __attribute__((noinline)) void osrt_record_new(osrt_call *call, int fd, c
     const int saved = errno;
     osrt_hold hold;
     if (osrt_sandboxed || !osrt_has_stack()) {
-        __atomic_fetch_add(&osrt_lost, 1, __ATOMIC_RELAXED);
+        osrt_record(call, NULL); /* it knows what can be done */
         return;
     }
     osrt_busy = 1;

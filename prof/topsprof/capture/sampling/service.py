@@ -16,6 +16,7 @@ from topstx.recorder import layout
 
 from tops_kit.errors import UserError
 from topsprof.capture import process_table
+from topsprof.capture.chunks import ChunkNumbers
 
 if TYPE_CHECKING:
     from tops_kit.collect.control import Control
@@ -44,6 +45,7 @@ class SamplingService:
         *,
         children: bool = True,
         renew: bool = False,
+        numbers: ChunkNumbers | None = None,
     ) -> None:
         """`renew`: begin anew now and then, so that stacks that nobody keeps don't fill the memory."""
         self.problems: dict[int, tuple[str, bool]] = {}
@@ -55,6 +57,7 @@ class SamplingService:
         self._roots = roots
         self._children = children
         self._renew = renew
+        self._numbers = numbers or ChunkNumbers()
         self._incarnations = 0
         self._sources: dict[int, Source] = {}
         self._end = threading.Event()
@@ -81,7 +84,7 @@ class SamplingService:
             from topsprof.capture.sampling.candidates import Candidates
             from topsprof.capture.sampling.spool import Spool
 
-            spool = Spool(self._folder, self._rate_hz)
+            spool = Spool(self._folder, self._rate_hz, self._numbers)
             candidates = Candidates(self._roots, self._folder, children=self._children)
             self._sample(spool, candidates)
         except UserError as error:

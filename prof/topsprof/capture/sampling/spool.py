@@ -13,6 +13,7 @@ from typing import Any, Final
 from tops_kit.collect import chunk_format
 from tops_kit.collect.chunk_format import COLUMNS, Chunk
 from topsprof.capture import process_table
+from topsprof.capture.chunks import ChunkNumbers
 from topsprof.capture.sampling import extension
 from topsprof.capture.sampling.sampler import Batch, Sampler
 
@@ -41,14 +42,14 @@ class Source:
 class Spool:
     """Writes chunks into the session in `folder`, numbered from 1."""
 
-    def __init__(self, folder: Path, rate_hz: float) -> None:
+    def __init__(self, folder: Path, rate_hz: float, numbers: ChunkNumbers) -> None:
         """Raises OSError."""
         (folder / chunk_format.FOLDER).mkdir(exist_ok=True)
         self._folder = folder
         self._period_ns = round(1e9 / rate_hz)
         tool = extension.load()
         self._states, self._waits, self._calls = list(tool.STATES), list(tool.WAITS), tool.SYSCALLS
-        self._number = 0
+        self._numbers = numbers
         self.rows = 0
 
     def put(self, source: Source, batch: Batch, thread_names: Callable[[], dict[int, str]]) -> None:
@@ -66,19 +67,19 @@ class Spool:
         if not source.command:
             words = process_table.command_line(source.sampler.pid).rstrip(b"\0").split(b"\0")
             source.command = [word.decode("utf-8", "backslashreplace") for word in words]
-        chunk = self._chunk(source, batch, tids)
-        behind = self._number % 64 == 0 and len(chunk_format.pending(self._folder)) > _MOST_PENDING
-        try:
-            if behind:
-                raise OSError("the collector does not take samples any more")
-            chunk_format.write(self._folder, chunk)
-        except OSError:
-            source.dropped += len(batch)
-            return
+        with self._numbers.next() as number:
+            chunk = self._chunk(source, batch, tids, number)
+            behind = number % 64 == 0 and len(chunk_format.pending(self._folder)) > _MOST_PENDING
+            try:
+                if behind:
+                    raise OSError("the collector does not take samples any more")
+                chunk_format.write(self._folder, chunk)
+            except OSError:
+                source.dropped += len(batch)
+                return
         self.rows += len(batch)
 
-    def _chunk(self, source: Source, batch: Batch, tids: set[int]) -> Chunk:
-        self._number += 1
+    def _chunk(self, source: Source, batch: Batch, tids: set[int], number: int) -> Chunk:
         codes = set(batch.stacks[1::3]) if len(batch.stacks) else set()
         natives, tasks, calls = set(batch.native), set(batch.task), set(batch.syscall)
         columns = {name: bytes(getattr(batch, name)) for name in COLUMNS}
@@ -102,7 +103,7 @@ class Spool:
             columns=columns,
             first_stack=batch.first_stack,
             stacks=bytes(batch.stacks),
-            number=self._number,
+            number=number,
             tables={
                 "codes": {number: source.codes[number] for number in codes if number in source.codes},
                 "natives": {number: source.natives[number] for number in natives if number in source.natives},
