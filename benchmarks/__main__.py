@@ -1,4 +1,4 @@
-"""`python -m benchmarks --list | NAME... [--json] | --write-docs`"""
+"""`python -m benchmarks --list | NAME[:PART]... [--json] | --write-docs`"""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ NAMES = {
     "runtime": "benchmarks.runtime",
     "state": "benchmarks.state",
     "calls": "benchmarks.python_calls",
+    "python": "benchmarks.python_sampling",
 }
 
 
@@ -31,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description="Measure the project's performance claims."
     )
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(NAMES)}, or all")
+    parser.add_argument("names", nargs="*", metavar="NAME[:PART]", help=f"{', '.join(NAMES)}, or all")
     parser.add_argument("--list", action="store_true", help="say what there is")
     parser.add_argument("--json", action="store_true", help="rows as a JSON list")
     parser.add_argument(
@@ -48,21 +49,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     wanted = list(NAMES) if "all" in args.names else args.names
     if not wanted:
         parser.error("name a benchmark (--list shows them)")
-    for name in wanted:
+    for word in wanted:
+        name, _, part = word.partition(":")
         if name not in NAMES:
             parser.error(f"there is no benchmark '{name}': choose {', '.join(NAMES)} or all")
+        parts = getattr(importlib.import_module(NAMES[name]), "PARTS", {})
+        if part and part not in parts:
+            parser.error(f"{name} has no part '{part}': {', '.join(parts) or 'it has no parts'}")
     found = [row for name in wanted for row in _run(name, show=not args.json)]
     if args.json:
         print(json.dumps([row.as_json() for row in found], indent=2))
     return 1 if any(row.ok is False for row in found) else 0
 
 
-def _run(name: str, show: bool) -> list[Row]:
+def _run(word: str, show: bool) -> list[Row]:
     found: list[Row] = []
-    for row in importlib.import_module(NAMES[name]).rows():
+    name, _, part = word.partition(":")
+    module = importlib.import_module(NAMES[name])
+    for row in module.PARTS[part]() if part else module.rows():
         found.append(row)
         if show:
             print(line(row), flush=True)
+    if part:  # the page's table is of a whole run
+        return found
     docs.store(name, [row.as_json() for row in found], cache_dir())
     return found
 

@@ -36,6 +36,7 @@ def test_the_list_names_every_benchmark(repo_root):
         "runtime",
         "state",
         "calls",
+        "python",
     ]
 
 

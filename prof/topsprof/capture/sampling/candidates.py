@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -42,7 +43,7 @@ class Candidates:
 
     def __init__(self, roots: Callable[[], list[int]], folder: Path, *, children: bool = True) -> None:
         self._roots = roots
-        self._names = folder / "names"
+        self._names = str(folder / "names")
         self._folder = folder
         self._children = children
         self._all: dict[tuple[int, int], Candidate] = {}
@@ -91,7 +92,7 @@ class Candidates:
 
     def _new_names(self) -> bool:
         try:
-            stamp = self._names.stat().st_mtime_ns
+            stamp = os.stat(self._names).st_mtime_ns  # noqa: PTH116 - at each turn
         except OSError:
             return False
         changed = stamp != self._stamp

@@ -15,6 +15,7 @@ class Process(Protocol):
     """A process whose memory is read; see process_object.c. All methods may be called while a loop runs."""
 
     end: str
+    tasks_wanted: bool
 
     def read(self, address: int, size_bytes: int, /) -> bytes | None: ...
 

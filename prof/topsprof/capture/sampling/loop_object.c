@@ -1,4 +1,4 @@
-/* `Loop`: one thread that samples many processes at a fixed rate, on absolute times, without the GIL. */
+/* `Loop`: one thread that samples many processes at a rate, on absolute times, without the GIL. */
 #include "module.h"
 #include <errno.h>
 #include <stdatomic.h>
@@ -7,7 +7,7 @@
 typedef struct {
     PyObject_HEAD
     int64_t period_ns, next_ns;
-    uint64_t ticks, late;
+    uint64_t ticks, late, random;
     PyObject *processes, *process_type;
     _Atomic int stop;
     bool running;
@@ -33,6 +33,7 @@ static int loop_init(PyObject *object, PyObject *args, PyObject *words)
     module_state *state = PyType_GetModuleState(Py_TYPE(object));
     self->process_type = Py_NewRef(state->process_type);
     self->period_ns = period_ns;
+    self->random = (uint64_t)now() | 1;
     Py_XSETREF(self->processes, PyList_New(0));
     return self->processes ? 0 : -1;
 }
@@ -74,6 +75,16 @@ static PyObject *loop_stop(PyObject *object, PyObject *unused)
     Py_RETURN_NONE;
 }
 
+/* The time to the next tick: a period, give or take a quarter. A program that goes by a timer of its own would else be met at the same
+ * places again and again, and what it does between them never. Every length is as likely at any of its phases, so shares stay true. */
+static int64_t pause_ns(loop_object *self)
+{
+    self->random ^= self->random << 13;
+    self->random ^= self->random >> 7;
+    self->random ^= self->random << 17;
+    return self->period_ns * 3 / 4 + (int64_t)(self->random % (uint64_t)(self->period_ns / 2 + 1));
+}
+
 /* Ticks until `until_ns`, until a process ends, or until `stop`. Returns 0, or EINTR: a signal; ENOMEM. */
 static int turn(loop_object *self, process **all, Py_ssize_t count, int64_t until_ns)
 {
@@ -87,7 +98,7 @@ static int turn(loop_object *self, process **all, Py_ssize_t count, int64_t unti
         struct timespec t = {wake / 1000000000, wake % 1000000000};
         if (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR) return EINTR;
         if (self->next_ns > until_ns || atomic_exchange(&self->stop, 0)) return 0;
-        self->next_ns += self->period_ns;
+        self->next_ns += pause_ns(self);
         self->ticks++;
         bool ended = false;
         for (Py_ssize_t k = 0; k < count; k++) {

@@ -373,6 +373,12 @@ static PyObject *process_get_end(PyObject *object, void *unused)
     return PyUnicode_FromString(end_names[((process_object *)object)->p.end]);
 }
 
+static PyObject *process_get_tasks_wanted(PyObject *object, void *unused)
+{
+    (void)unused;
+    return PyBool_FromLong(((process_object *)object)->p.tasks.wanted);
+}
+
 static PyMethodDef methods[] = {
     {"read", process_read, METH_VARARGS, "read(address, bytes): memory of the process as bytes, or None"},
     {"read_each", process_read_each, METH_VARARGS, "read_each(addresses, bytes): a list of bytes, or None for what can't be read"},
@@ -385,7 +391,11 @@ static PyMethodDef methods[] = {
     {0},
 };
 
-static PyGetSetDef attributes[] = {{"end", process_get_end, NULL, "why it ended: exited, executed (another program); '': it lives", NULL}, {0}};
+static PyGetSetDef attributes[] = {
+    {"end", process_get_end, NULL, "why it ended: exited, executed (another program); '': it lives", NULL},
+    {"tasks_wanted", process_get_tasks_wanted, NULL, "whether a coroutine ran, and where asyncio has its tasks is not known", NULL},
+    {0},
+};
 
 static PyType_Slot slots[] = {
     {Py_tp_init, process_init}, {Py_tp_dealloc, process_dealloc}, {Py_tp_methods, methods}, {Py_tp_getset, attributes},

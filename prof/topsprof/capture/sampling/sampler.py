@@ -91,7 +91,7 @@ def _cast(column: bytes, kind: Kind) -> memoryview:
 
 @dataclass
 class _TasksSearch:
-    """When to look for asyncio again: batches to wait for."""
+    """When to look for asyncio again: how many calls to let pass."""
 
     pause: int = _FIRST_TASKS_PAUSE
     left: int = 0
@@ -122,7 +122,7 @@ class Sampler:
 
     def batch(self) -> Batch:
         """What was sampled since the last call; of any thread, also while the loop runs."""
-        self._look_for_asyncio()
+        self.look_for_asyncio()
         taken = self._process.take()
         columns = {name: _cast(taken[name], kind) for name, kind in COLUMNS.items()}
         pointers = memoryview(taken["pointers"]).cast("Q").tolist()
@@ -169,10 +169,13 @@ class Sampler:
         name, file, _ = self._process.code(found[0])
         return Frame(name, file, found[1], 0, code)
 
-    def _look_for_asyncio(self) -> None:
-        """Once coroutines have been seen, find where asyncio has its current tasks."""
+    def look_for_asyncio(self) -> None:
+        """Once coroutines have been seen, find where asyncio has its current tasks.
+
+        Samples of before have no task, so it is to be called more often than `batch`, which calls it, too.
+        """
         search = self._search
-        if search.found or not self._process.counts()["tasks_wanted"]:
+        if search.found or not self._process.tasks_wanted:
             return
         search.left -= 1
         if search.left > 0:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from topsprof.capture.sampling.spool import Source, Spool
 
 _TURN_S: Final = 0.02  # how soon a switch of recording, and a new process, is seen
+_QUIET_TURN_S: Final = 0.05  # ... where none has come for a while: a turn costs us as much as four samples
+_QUIET_AFTER_S: Final = 2.0
 _FIRST_TURNS_S: Final = 0.005
 _BATCH_S: Final = 0.5
 _MOST_STACKS: Final = 250_000
@@ -95,7 +97,7 @@ class SamplingService:
     def _sample(self, spool: Spool, candidates: Candidates) -> None:
         from topsprof.capture.sampling.sampler import SamplingLoop
 
-        next_batch = 0.0
+        next_batch = last_new = 0.0
         while not self._end.is_set():
             if self._control.recording != layout.RECORDING_ON:
                 if self._sources:
@@ -107,11 +109,15 @@ class SamplingService:
                 self._loop = SamplingLoop(self._rate_hz)
             for candidate in candidates.due():
                 self._try(candidate, candidates)
+                last_new = time.monotonic()
             if not self._sources:
                 self._end.wait(min(max(candidates.waits_for(), _FIRST_TURNS_S), _TURN_S))
                 continue
-            for sampler in self._loop.run(_TURN_S):
+            quiet = time.monotonic() - last_new > _QUIET_AFTER_S
+            for sampler in self._loop.run(_QUIET_TURN_S if quiet else _TURN_S):
                 self._ended(sampler, spool, candidates)
+            for source in self._sources.values():
+                source.sampler.look_for_asyncio()
             now = time.monotonic()
             if now >= next_batch:
                 next_batch = now + _BATCH_S
