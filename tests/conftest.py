@@ -7,6 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# how long an example takes says how busy the machine is, and nothing of the code
+settings.register_profile("topskit", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("topskit")
 
 ROOT = Path(__file__).resolve().parent.parent
 
