@@ -1,6 +1,6 @@
 """A program whose memory grows: a cache without a limit, beside one that has one.
 
-topsprof run --stats -- python leaky.py        # what it costs: the collector has ever more to look at
+topsprof run -t pymem --stats -- python leaky.py
 """
 
 from __future__ import annotations

@@ -27,9 +27,9 @@ def _needs_sampling() -> None:
 def report(tmp_path: Path, command: Callable[..., str]) -> Callable[..., Rows]:
     """`report("py_sum", "cpu_bound")`: a report of that program."""
 
-    def of(name: str, app: str, *words: str) -> Rows:
+    def of(name: str, app: str, *words: str, options: tuple[str, ...] = ()) -> Rows:
         session = tmp_path / app
-        command("run", "-o", session, "--", sys.executable, APPS / f"{app}.py", *words)
+        command("run", *options, "-o", session, "--", sys.executable, APPS / f"{app}.py", *words)
         rows: Rows = json.loads(command("stats", f"{session}.topsprof", "-r", name, "-f", "json"))[name]
         return rows
 
@@ -81,9 +81,12 @@ def test_who_waits_for_the_gil_and_who_has_it_is_told(report: Callable[..., Rows
     assert {row["Holding Thread"].partition(" ")[0] for row in rows[:6]} <= {f"worker-{n}" for n in range(3)}
 
 
-def test_what_sets_off_ever_longer_collections_is_told(report: Callable[..., Rows]) -> None:
-    rows = report("gc_sum", "leaky", "--size", "medium")
+def test_whose_memory_grows_is_told_though_another_allocates_more(report: Callable[..., Rows]) -> None:
+    rows = report("pymem_sum", "leaky", "--size", "large", options=("-t", "pymem"))
     assert rows[0]["Name"].startswith("Session.__init__")
+    thumbnails = next(row for row in rows if row["Name"] == "Thumbnails.make")
+    assert thumbnails["At Peak (MB)"] < rows[0]["At Peak (MB)"] / 4
+    assert thumbnails["Allocated (MB)"] > rows[0]["Allocated (MB)"]
 
 
 def test_without_asking_stats_tell_of_the_slow_turns_and_of_the_gil(
