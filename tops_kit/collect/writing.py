@@ -94,16 +94,18 @@ class PartWriter:
 
     def make_segments(self, meta: Mapping[str, Any]) -> None:
         """Segments of what the session's writer has buffered. For whoever holds the lock. SessionError."""
+        window = self.flight.window if self.flight is not None else None
         while True:
             try:
                 names = self.writer.flush(level="raw", meta=meta)
                 break
             except SessionError:
                 # Of a session that keeps its last seconds only, the newest are worth more than the oldest.
-                if self.flight is None or not self.flight.window.make_room():
+                if window is None or not window.make_room():
                     raise
-        if self.flight is not None:
-            self.flight.window.add(names)
+                window.add(window.unknown())  # some tables may have been written before the disk was full
+        if window is not None:
+            window.add(names)
 
     def restart_all(self, parts: Sequence[Part], generation: int) -> None:
         """Give all (empty) parts new generations, in order, none below this one."""

@@ -19,7 +19,7 @@ from tops_kit.collect.flight.retention import Window
 from tops_kit.collect.flight.snapshots import Moment, OpenRanges
 from tops_kit.collect.flight.triggers import OpenRange, Triggers
 from tops_kit.collect.rings import unfinished_records
-from tops_kit.errors import UserError
+from tops_kit.errors import SessionError, UserError
 
 if TYPE_CHECKING:
     from tops_kit.collect.collector import Collector
@@ -67,6 +67,7 @@ class FlightRecorder:
         self._wanted: list[_Wanted] = []
         self._last_look = 0.0
         self._asked = 0
+        self._tidying = False
         self._told: list[dict[str, str]] = []
         self._counted = 0
 
@@ -99,7 +100,8 @@ class FlightRecorder:
         self.collector.thin_clock(time.monotonic_ns() - round((self.plan.keep_s + _FORGET_S) * 1e9))
         if self.triggers.rules and not self.triggers.over:
             self.triggers.see_open(self._open_ranges())
-        if not self.collector.writing.busy:
+        if not self._tidying:  # also beside other jobs: there is always one when the machine is busy
+            self._tidying = True
             self.collector.writing.submit_job(self._tidy)
 
     def finish(self) -> None:
@@ -223,6 +225,12 @@ class FlightRecorder:
     # ---- keeping it small
 
     def _tidy(self) -> None:
+        try:
+            self._make_small()
+        finally:
+            self._tidying = False
+
+    def _make_small(self) -> None:
         collector = self.collector
         if collector.control.recording != layout.RECORDING_ON:
             return
@@ -230,14 +238,17 @@ class FlightRecorder:
             if collector.part_writer.unflushed is not None:
                 return
             self.window.age()
-            self.window.merge()
+            try:
+                self.window.merge()
+            except SessionError:  # no room to make it smaller
+                self.window.make_room()
             self._count()
             self._forget()
             old = self.window.outdated()
             if old:
                 with collector.processes.lock:
                     collector.processes.append_to(collector.writer, everything=True)
-                self.window.add(collector.writer.flush(level="raw"))
+                collector.part_writer.make_segments({})
                 self.window.remove(old)
 
     def _forget(self) -> None:

@@ -29,6 +29,8 @@ from tops_kit.session.segment import (
     SegmentData,
     SegmentGoneError,
     delete_segment,
+    is_temporary,
+    segment_order,
     successor_name,
 )
 from tops_kit.session.segment_writing import write_segment
@@ -91,7 +93,8 @@ class Window:
         self.clock = WindowClock()
         self.last_sample_s: dict[int, float] = {}  # tree of stacks -> when a sample of it came
         self._kept: dict[str, Kept] = {}
-        self._bucket_s = max(keep_s / _BUCKETS, _LEAST_BUCKET_S)
+        # What is merged goes as one: too coarse for a short window, and there is little to merge in one.
+        self._bucket_s = keep_s / _BUCKETS if keep_s / _BUCKETS >= _LEAST_BUCKET_S else math.inf
         self._merged_at: dict[str, float] = {}
 
     @property
@@ -108,6 +111,12 @@ class Window:
         now = self.clock.now()
         for name in names:
             self._put(Segment(self.folder / SEGMENTS / name), now, now)
+
+    def unknown(self) -> list[str]:
+        """Segments in the folder that were not told."""
+        with os.scandir(self.folder / SEGMENTS) as entries:
+            found = {entry.name for entry in entries if not is_temporary(entry.name)}
+        return sorted(found - self._kept.keys(), key=segment_order)
 
     def see_samples(self, tree: int) -> None:
         """Samples with stacks of this tree have come."""
