@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tops_kit.own_process import environment, module_command
-from tops_kit.session.compaction import start_compaction
 
 if TYPE_CHECKING:
     from tops_kit.collect.collector import Collector
@@ -55,6 +54,10 @@ class LiveCompaction:
         if time.monotonic() - self._started < _EVERY_S or parts - self._parts < _PARTS:
             return
         self._started, self._parts = time.monotonic(), parts
+        from tops_kit.session.compaction import (
+            start_compaction,  # here: `compact_afterwards` needs no pyarrow
+        )
+
         try:
             self._process = start_compaction(self._collector.folder, live=True)
         except OSError as error:

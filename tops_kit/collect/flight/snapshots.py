@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final
 from tops_kit.collect import finishing
 from tops_kit.collect import journal_format as jf
 from tops_kit.collect.arrays import Array
-from tops_kit.collect.compacting import compact_afterwards
 from tops_kit.collect.flight.plan import FOLDER, Request, path_of
 from tops_kit.collect.flight.retention import RETOLD, Window
 from tops_kit.errors import SessionError
@@ -52,8 +51,10 @@ class Moment:
     end_ns: int
 
 
-def write(collector: Collector, window: Window, request: Request, output: str, moment: Moment) -> Path:
-    """Make one snapshot; where it is. For the writing thread, which holds the part writer's lock.
+def write(
+    collector: Collector, window: Window, request: Request, output: str, moment: Moment
+) -> tuple[Path, int]:
+    """Make one snapshot; where it is, and how many rows it has at least. For the writing thread, which holds the part writer's lock.
 
     Raises SessionError (one line): the recording is not harmed then, and nothing of the snapshot is left.
     """
@@ -66,8 +67,7 @@ def write(collector: Collector, window: Window, request: Request, output: str, m
             path = _publish(stage, request, output)
     finally:
         shutil.rmtree(stage, ignore_errors=True)
-    compact_afterwards(path, rows)
-    return path
+    return path, rows
 
 
 def _fill(collector: Collector, window: Window, request: Request, moment: Moment, stage: Path) -> int:
