@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from tops_kit.collect.compacting import compact_afterwards
 from tops_kit.collect.flight import plan as plans
 from tops_kit.collect.flight.plan import Request
 from tops_kit.errors import UserError
@@ -63,6 +64,8 @@ class Flight:
         path = Path(found["path"])
         shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
         self.made.append(path)
+        # From here, not from the collector: starting a process holds up all its threads for a moment.
+        compact_afterwards(path, int(found.get("rows", 0)))
         why = (
             found.get("why")
             or found.get("label")

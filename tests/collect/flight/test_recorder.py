@@ -118,7 +118,7 @@ def test_without_links_files_are_copied(
     monkeypatch.setattr(Path, "rename", elsewhere)
     output = tmp_path / "other.topsprof"
     assert one.ask(output=str(output)) == {
-        "path": str(output), "by": "command", "why": "", "label": "",
+        "path": str(output), "by": "command", "why": "", "label": "", "rows": 1,
     }  # fmt: skip
     assert Session.open(output).tables()["tx"] == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["case.topsprof", "other.topsprof"]

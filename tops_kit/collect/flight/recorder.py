@@ -68,7 +68,7 @@ class FlightRecorder:
         self._last_look = 0.0
         self._asked = 0
         self._tidying = False
-        self._told: list[dict[str, str]] = []
+        self._told: list[dict[str, Any]] = []
         self._counted = 0
 
     # ---- hooks of the collector
@@ -206,17 +206,18 @@ class FlightRecorder:
     def _write_one(self, request: Request, moment: Moment) -> None:
         collector = self.collector
         try:
-            path = snapshots.write(collector, self.window, request, self.plan.output, moment)
+            path, rows = snapshots.write(collector, self.window, request, self.plan.output, moment)
         except (UserError, OSError, MemoryError) as error:  # the recording goes on
             collector.writer.ledger.count(STREAM, NOT_MADE, 1, str(error))
             plans.answer(collector.folder, request.key, {"error": str(error), "by": request.who})
             return
         collector.writer.ledger.count(STREAM, "written", 1)
-        told: dict[str, str] = {
+        told: dict[str, Any] = {
             "path": str(path),
             "by": request.who,
             "why": request.text,
             "label": request.label,
+            "rows": rows,
         }
         self._told = [*self._told, told][-_LISTED:]
         collector.writer.set_attribute("snapshots", self._told)

@@ -54,7 +54,8 @@ class Moment:
 def write(
     collector: Collector, window: Window, request: Request, output: str, moment: Moment
 ) -> tuple[Path, int]:
-    """Make one snapshot; where it is, and how many rows it has at least. For the writing thread, which holds the part writer's lock.
+    """Make one snapshot; where it is, and how many rows it has at least. For the writing thread, which holds
+    the part writer's lock.
 
     Raises SessionError (one line): the recording is not harmed then, and nothing of the snapshot is left.
     """
