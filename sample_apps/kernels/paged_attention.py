@@ -25,14 +25,14 @@ def paged_attention(
 ):
     sequences, heads, _ = q.shape
     groups = heads // GROUP
-    number = tops.l1(tops.i32, (MOST,))
-    key = tops.l1(k_cache.dtype, (PAGE, D), slots=2)
-    value = tops.l1(v_cache.dtype, (PAGE, D), slots=2)
+    number = tops.l1(tops.i32, (max(MOST, 2),))  # the first two pages are loaded ahead
+    key = tops.l1(k_cache.dtype, (PAGE, D), slots=3)
+    value = tops.l1(v_cache.dtype, (PAGE, D), slots=3)
     for work in range(tops.thread_id(), sequences * groups, tops.num_threads()):
         sequence, group = work // groups, work % groups
         first = group * GROUP
         length = tops.load(lengths[sequence])
-        tops.load(number, pages[sequence])
+        tops.load(number[0:MOST], pages[sequence])
         query = tops.load(q[sequence, first : first + GROUP, 0:D])
         acc = tops.zeros(tops.f32, (GROUP, D))
         total = tops.zeros(tops.f32, (GROUP, 1))

@@ -304,6 +304,21 @@ def test_what_example_and_reference_raise_is_one_line(
     assert error.count("\n") == 1
 
 
+def test_an_option_whose_default_is_a_text_stays_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "k.py"
+    file.write_text(
+        "import numpy as np, tops_kit as tops\n@tops.kernel\ndef k(x: tops.ptr(tops.f32)):\n"
+        "    tops.store(x[0:1], 1.0)\n@k.example\n"
+        "def _(rng, how='f32', also=tops.f32, n=1):\n    raise ValueError(f'{how!r} {also} {n!r}')\n"
+    )
+    assert main(["run", str(file), "--arg", "how=f16", "--arg", "also=f16", "--arg", "n=3"]) == 2
+    assert "ValueError: 'f16' f16 3" in capsys.readouterr().err
+    assert main(["run", str(file), "--arg", "how=3"]) == 2
+    assert "ValueError: '3' f32 1" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("words", [[], ["--emit", "c", "k.py"], ["run"], ["run", "k.py", "--threads", "x"]])
 def test_usage(words: list[str], k: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 2

@@ -11,13 +11,10 @@ from tops_kit.gcu.specification import RESOURCES
 
 FACTORS = (1.25, 2, 4, 7)
 DEVICE = [name for name in RESOURCES if name not in ("host", "pcie", "link")]  # what a launch runs on
-# Threads that do unequal work in bursts: when all get on faster, their transfers can meet where they did not,
-# and fair shares then slow the thread that ends last (docs/cost-model.md, "More of a resource").
-UNEVEN = {("paged_attention", "i20", "l3"): 0.01}
 
 
 def worst(case: Case, part: str) -> tuple[float, str]:
-    """How much slower a launch gets at most, as a fraction beyond what is known, and with more of what."""
+    """How much slower a launch gets at most, as a fraction, and with more of what."""
     kernel = case.kernel.on(part)
     result, program, _ = case.launch(kernel, mode="timed", events=True)
     assert result.events is not None
@@ -25,11 +22,10 @@ def worst(case: Case, part: str) -> tuple[float, str]:
     before = _seconds(kernel.part, result.times.cycles)
     out = [(0.0, "")]
     for resource in DEVICE:
-        known = 0.0 if case.options else UNEVEN.get((case.name, part, resource), 0.0)
         for factor in FACTORS:
             more = kernel.part.scaled(**{resource: factor})
             times = timing.times(program, more, result.events, block_threads=result.block[0])
-            out.append((_seconds(more, times.cycles) / before - 1 - known, f"{resource} x{factor}"))
+            out.append((_seconds(more, times.cycles) / before - 1, f"{resource} x{factor}"))
     return max(out)
 
 

@@ -83,6 +83,7 @@ def floats(*shape: int) -> np.ndarray[Any, Any]:
         ((1, 2, 3, 4), {}, "scale: takes 3 arguments (x, y, factor), 4 are given"),
         ((floats(4),), {"x": 1}, "scale: needs an argument y"),
         ((floats(4), floats(4)), {"x": 1}, "scale: x is given twice"),
+        ((floats(4),), {"z": 1}, "scale: has no argument z: it takes x, y, factor"),
         ((floats(4), floats(4)), {"z": 1}, "scale: has no argument z: it takes x, y, factor"),
         (
             ([1, 2], floats(4)),

@@ -149,12 +149,12 @@ CASES: dict[str, tuple[Case, str, str]] = {
     "division by zero": (
         lambda k: k.binary("floordiv", k.special("thread_id"), 0),
         "integer division by zero",
-        "",
+        "test the divisor, or give it a value that is not 0",
     ),
     "literals that Python refuses": (
         lambda k: k.binary("floordiv", 1, 0),
         "1, 0: integer division or modulo by zero",
-        "",
+        "this is computed when compiling: give it other values",
     ),
     "exp of ints": (
         lambda k: k.unary("exp", i32_tile(k)),
@@ -308,7 +308,11 @@ CASES: dict[str, tuple[Case, str, str]] = {
         "i may have no value here",
         GIVE_IT_A_VALUE + "i = ...",
     ),
-    "break outside of a loop": (lambda k: k.break_(), "break outside of a loop", ""),
+    "break outside of a loop": (
+        lambda k: k.break_(),
+        "break outside of a loop",
+        "put it in a for or while, or write return",
+    ),
     "range with step 0": (
         lambda k: k.begin_range("i", 0, 1, 0),
         "a range with step 0",
@@ -350,7 +354,11 @@ CASES: dict[str, tuple[Case, str, str]] = {
         "axis 2 of a tile of 2 axes",
         "they are 0 to 1, or -1 for the last",
     ),
-    "reshape": (lambda k: k.reshape(f32_tile(k), (4, 9)), "(4, 8) has 32 elements, (4, 9) has 36", ""),
+    "reshape": (
+        lambda k: k.reshape(f32_tile(k), (4, 9)),
+        "(4, 8) has 32 elements, (4, 9) has 36",
+        "the numbers of elements must be equal; one extent may be -1",
+    ),
 }
 
 

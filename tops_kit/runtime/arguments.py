@@ -54,7 +54,12 @@ class Arguments:
             elif parameter.default is not MISSING:
                 values.append(parameter.default)
             else:
-                raise LaunchError(f"needs an argument {parameter.name}")
+                wrong = [name for name in keywords if name not in self._names]
+                raise (
+                    self._unknown(len(args), keywords)
+                    if wrong
+                    else LaunchError(f"needs an argument {parameter.name}")
+                )
         if used != len(keywords):
             raise self._unknown(len(args), keywords)
         return values

@@ -160,8 +160,10 @@ class KernelOptions:
         examples = self._kernel.examples
         if not examples.has_example:
             return {}, {}
-        options = {
-            name: read_value(name, self._given[name]) for name in examples.options() if name in self._given
+        options = {  # where the default is a text, f16 and 3 are texts, too
+            name: self._given[name] if isinstance(default, str) else read_value(name, self._given[name])
+            for name, default in examples.options().items()
+            if name in self._given
         }
         try:
             out = examples.arguments(options, seed)

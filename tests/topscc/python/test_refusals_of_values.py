@@ -120,6 +120,7 @@ def test_refused(case: str, load_text: Callable[[str], ModuleType]) -> None:
     shown = str(caught.value).split("\n")
     assert what in caught.value.what
     assert hint in caught.value.hint
+    assert caught.value.hint, "it says nothing of what to write"
     assert f"kernels0.py:{line}:{start}: error: " in shown[0]
     assert shown[2].strip() == "^" * width
 

@@ -182,6 +182,13 @@ tops.store(s[0], tops.load(x[0:4]))
 tops.copy(s[1], x[4:8])
 tops.load(r[0:4], s[1])
 tops.load(r[4:8], s[0])
+# views of L3: [0, 4, 1, 5, 2, 6, 3, 7]
+tops.store(tops.transpose(tops.reshape(y[0:8], (4, 2))), tops.reshape(x[0:8], (2, 4)))
+tops.load(r, tops.reshape(y[0:8], (-1,)))
+# views of L2: [0, 4, 1, 5, 2, 6, 3, 7]
+s = tops.l2(tops.f32, (2, 4))
+tops.store(tops.reshape(s, (8,)), tops.load(x[0:8]))
+tops.load(tops.reshape(r, (4, 2)), tops.transpose(s, (1, 0)))
 # slots: [3, 3, 3, 3, 2, 2, 2, 2]
 s = tops.l1(tops.f32, (4,), slots=3)
 for k in range(3):

@@ -111,7 +111,9 @@ class ArithmeticBuilder(ViewBuilder):
             dtype = I32
             operands = [self._scalar(operand, I32, where, "an operand") for operand in operands]
         if name in ("floordiv", "mod") and not dtype.is_float and self._constant_int(operands[1]) == 0:
-            raise self._error("integer division by zero", where)
+            raise self._error(
+                "integer division by zero", where, "test the divisor, or give it a value that is not 0"
+            )
         return self._by_elements(name, noun, dtype, operands, where)
 
     def compare(self, name: str, a: Operand, b: Operand, where: Where) -> Operand:
@@ -139,7 +141,11 @@ class ArithmeticBuilder(ViewBuilder):
         kind = condition.kind
         if isinstance(kind, VectorKind):
             if noun == "tile":
-                raise self._error("a vector condition with tiles", where)
+                raise self._error(
+                    "a vector condition with tiles",
+                    where,
+                    "choose tiles by a tile of bool, or vectors by a vector",
+                )
             dtype = kind.dtype
             chosen = [self._lanes(self._beside(x, dtype, "vector", where), dtype, where) for x in operands]
             return self._elementwise("select", [condition, *chosen], VectorKind(dtype), where)
@@ -154,7 +160,11 @@ class ArithmeticBuilder(ViewBuilder):
                 f"the condition must be bool, this is {kind_name(kind)}", where, "compare it first: x != 0"
             )
         if noun == "vector":
-            raise self._error("vectors with a condition that is no vector", where)
+            raise self._error(
+                "vectors with a condition that is no vector",
+                where,
+                "compare vectors: the result has lanes of 1 and 0",
+            )
         spread = [self._spread(condition, BOOL, where), *(self._spread(x, dtype, where) for x in operands)]
         return self._elementwise("select", spread, TileKind(dtype, self._shape(spread, where)), where)
 
@@ -181,7 +191,11 @@ class ArithmeticBuilder(ViewBuilder):
                 return bool(operand)
             if dtype in (F32, I32):
                 if dtype == I32 and not math.isfinite(operand):
-                    raise self._error(f"{operand} can't be converted to {dtype}", where)
+                    raise self._error(
+                        f"{operand} can't be converted to {dtype}",
+                        where,
+                        "only finite numbers have an integer",
+                    )
                 number = float(operand) if dtype == F32 else int(operand)
                 return self._number(number, dtype, where)
             operand = self._typed(operand, where)
@@ -240,7 +254,11 @@ class ArithmeticBuilder(ViewBuilder):
         try:
             return fold(name, *numbers)
         except (ArithmeticError, TypeError, ValueError) as reason:
-            raise self._error(f"{', '.join(map(repr, numbers))}: {reason}", where) from None
+            raise self._error(
+                f"{', '.join(map(repr, numbers))}: {reason}",
+                where,
+                "this is computed when compiling: give it other values",
+            ) from None
 
     def _by_elements(
         self,
@@ -327,7 +345,11 @@ class ArithmeticBuilder(ViewBuilder):
             if not isinstance(kind, TileKind | ViewKind):
                 continue
             if not 1 <= kind.rank <= 3:
-                raise self._error(f"a tile of {kind.rank} axes; 1 to 3 are possible", where)
+                raise self._error(
+                    f"a tile of {kind.rank} axes; 1 to 3 are possible",
+                    where,
+                    "fix an axis by a number, or join axes by a reshape",
+                )
             if shape is None:
                 shape = kind.shape
                 continue

@@ -257,7 +257,7 @@ class ControlBuilder(VariableBuilder):
                 return frame
             if frame.kind == "inline":
                 break
-        raise self._error(f"{what} outside of a loop", where)
+        raise self._error(f"{what} outside of a loop", where, "put it in a for or while, or write return")
 
     # functions
 

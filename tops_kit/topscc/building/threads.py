@@ -86,7 +86,7 @@ class ThreadBuilder(TransferBuilder):
             )
         problem = transfer_problem(kind.shape, tile.kind.shape)
         if problem:
-            raise self._error(problem, where)
+            raise self._error(problem, where, "both sides have the same extents, or 1 in the tile")
         self._emit(tree.AtomicTile(where, target, tile))
 
     def barrier(self, where: Where) -> None:
@@ -148,7 +148,7 @@ class ThreadBuilder(TransferBuilder):
         try:
             return format(number, specification)
         except ValueError as reason:
-            raise self._error(f"{number!r}: {reason}", where) from None
+            raise self._error(f"{number!r}: {reason}", where, "formats are Python's: {x:.3f}") from None
 
     def breakpoint_(self, where: Where) -> None:
         """Stop here under a debugger."""

@@ -60,7 +60,11 @@ class TileBuilder(ArithmeticBuilder):
         """A scalar that fills a tile of `dtype`."""
         number = self._into(value, dtype, where)
         if not isinstance(number.kind, ScalarKind):
-            raise self._error(f"a tile is filled with a scalar, this is {kind_name(number.kind)}", where)
+            raise self._error(
+                f"a tile is filled with a scalar, this is {kind_name(number.kind)}",
+                where,
+                "take one element, t[0, 0], or a number",
+            )
         return number
 
     def _extents(self, shape: Sequence[Operand], where: Where) -> tuple[tuple[Value, ...], Shape]:
@@ -132,7 +136,9 @@ class TileBuilder(ArithmeticBuilder):
         axis = self._axis(axis, kind.rank, where)
         dtype = accumulator(kind.dtype) if name == "sum" else _REDUCE_TYPES.get(name, kind.dtype)
         if kind.shape[axis] == 0 and name not in ("sum", "any", "all"):
-            raise self._error(f"{name} of no elements", where)
+            raise self._error(
+                f"{name} of no elements", where, "test that there is one: an extent of 0 has none"
+            )
         shape: Shape = (*kind.shape[:axis], 1, *kind.shape[axis + 1 :])
         return self._give(tree.Reduce(where, self._new(TileKind(dtype, shape)), name, a, axis))
 
@@ -170,7 +176,9 @@ class TileBuilder(ArithmeticBuilder):
             (*source[:axis], 1, *source[axis + 1 :]), (*chosen[:axis], 1, *chosen[axis + 1 :]), self._unknown
         )
         if isinstance(rest, str):
-            raise self._error(rest, where)
+            raise self._error(
+                rest, where, "index and values have the same extents as the tile, but for the axis"
+            )
         return axis, (*rest[:axis], chosen[axis], *rest[axis + 1 :])
 
     def scatter(
@@ -196,7 +204,7 @@ class TileBuilder(ArithmeticBuilder):
                 f"convert: {self._words.cast(kind.dtype)}",
             )
         if add and kind.dtype == BOOL:
-            raise self._error("adding to bool", where)
+            raise self._error("adding to bool", where, f"convert both: {self._words.cast(I32)}")
         if not index.kind.dtype.is_int:
             raise self._error(
                 f"an index of {index.kind.dtype}", where, f"indices are integers: {self._words.cast(I32)}"
@@ -243,7 +251,11 @@ class TileBuilder(ArithmeticBuilder):
                 f"convert one: {self._words.cast(left.dtype)}",
             )
         if left.dtype.name not in _MMA_TYPES:
-            raise self._error(f"matrices of {left.dtype} can't be multiplied", where)
+            raise self._error(
+                f"matrices of {left.dtype} can't be multiplied",
+                where,
+                "convert both to one of " + ", ".join(_MMA_TYPES),
+            )
         if left.rank != right.rank or left.rank < 2:
             raise self._error(
                 f"{shape_text(left.shape)} @ {shape_text(right.shape)}: both need 2 axes, or both 3",
@@ -255,13 +267,15 @@ class TileBuilder(ArithmeticBuilder):
                 f"{shape_text(left.shape)} @ {shape_text(right.shape)}: {left.shape[-1]} columns, "
                 f"{right.shape[-2]} rows",
                 where,
-                "transpose one: b.T" if not differ(left.shape[-1], right.shape[-1]) else "",
+                "transpose one: b.T"
+                if not differ(left.shape[-1], right.shape[-1])
+                else "the second has as many rows as the first has columns",
             )
         batch: Shape = ()
         if left.rank == 3:
             together = broadcast(left.shape[:1], right.shape[:1], self._unknown)
             if isinstance(together, str):
-                raise self._error(together, where)
+                raise self._error(together, where, "the first axes are equal, or 1")
             batch = together
         return accumulator(left.dtype), (*batch, left.shape[-2], right.shape[-1])
 
@@ -270,7 +284,11 @@ class TileBuilder(ArithmeticBuilder):
         if isinstance(target, Variable):
             holding = self._state.get(target)
             if holding is None:
-                raise self._error(f"{target.name} may have no value here", where)
+                raise self._error(
+                    f"{target.name} may have no value here",
+                    where,
+                    "give it a tile before, on every way to this line",
+                )
             kind = holding.kind
         else:
             kind = target.kind

@@ -161,7 +161,9 @@ class ValueBuilder(BuilderState):
             )
         kind = operand.kind
         if not isinstance(kind, ScalarKind):
-            hint = "take one element: t[0, 0]" if isinstance(kind, TileKind | ViewKind) else ""
+            hint = (
+                "take one element: t[0, 0]" if isinstance(kind, TileKind | ViewKind) else "give it a number"
+            )
             raise self._error(f"{what} must be a scalar, this is {kind_name(kind)}", where, hint)
         if kind.dtype == dtype:
             return operand
@@ -195,9 +197,15 @@ class ValueBuilder(BuilderState):
         operand = self._usable(operand, where)
         if not isinstance(operand, Value) or not isinstance(operand.kind, TileKind | ViewKind):
             what_it_is = kind_name(operand.kind) if isinstance(operand, Value) else repr(operand)
-            raise self._error(f"{what} must be a tile, this is {what_it_is}", where)
+            raise self._error(
+                f"{what} must be a tile, this is {what_it_is}", where, "fill a tile with it first"
+            )
         if operand.kind.rank == 0 or operand.kind.rank > 3:
-            raise self._error(f"{what} must have 1 to 3 axes, this has {operand.kind.rank}", where)
+            raise self._error(
+                f"{what} must have 1 to 3 axes, this has {operand.kind.rank}",
+                where,
+                "fix an axis by a number, or join axes by a reshape",
+            )
         return operand
 
     def _common(self, operands: Sequence[Operand], where: Where) -> tuple[str, DType, list[Value]]:

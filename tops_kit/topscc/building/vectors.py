@@ -29,7 +29,11 @@ class VectorBuilder(ThreadBuilder):
             what = kind_name(vector.kind) if isinstance(vector, Value) else repr(vector)
             raise self._error(f"{what} is no vector", where, "put it in all lanes: tops.vsplat")
         if vector.kind.dtype != kind.dtype:
-            raise self._error(f"a vector of {vector.kind.dtype} into {kind_name(kind)}", where)
+            raise self._error(
+                f"a vector of {vector.kind.dtype} into {kind_name(kind)}",
+                where,
+                f"make the vector of {kind.dtype}",
+            )
         position = self._integer(index, where, "the index")
         self._emit(tree.VectorStore(where, view, position, vector))
 

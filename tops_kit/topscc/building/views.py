@@ -42,7 +42,11 @@ class ViewBuilder(ValueBuilder):
         here.
         """
         if not 1 <= ndim <= MAX_VIEW_AXES:
-            raise self._error(f"{name} has {ndim} axes; arrays of 1 to {MAX_VIEW_AXES} are possible", where)
+            raise self._error(
+                f"{name} has {ndim} axes; arrays of 1 to {MAX_VIEW_AXES} are possible",
+                where,
+                "join axes before the launch",
+            )
         known = (None,) * ndim if shape is None else shape
         shape_ = tuple(
             AtMost(None, ("array", name, axis)) if n is None else n for axis, n in enumerate(known)
@@ -90,7 +94,11 @@ class ViewBuilder(ValueBuilder):
                 )  # fmt: skip
         count = self._static(slots, f"the number of slots of {name}", where)
         if not 1 <= count <= MAX_SLOTS:
-            raise self._error(f"{name} has {count} slots; 1 to {MAX_SLOTS} are possible", where)
+            raise self._error(
+                f"{name} has {count} slots; 1 to {MAX_SLOTS} are possible",
+                where,
+                "more places are an axis of the shape",
+            )
         buffer = Buffer(len(self._buffers), name, space, dtype, tuple(extents), count, where)
         self._buffers.append(buffer)
         return buffer
@@ -181,7 +189,9 @@ class ViewBuilder(ValueBuilder):
     def _position(self, base: Value, axis: int, extent: Extent, item: Operand, where: Where) -> Value:
         """An index of an axis; literals below 0 count from the end."""
         if isinstance(item, float | bool):
-            raise self._error(f"subscript {item!r} is no integer", where)
+            raise self._error(
+                f"subscript {item!r} is no integer", where, "subscripts are ints: // divides to one"
+            )
         if isinstance(item, int) and isinstance(extent, int) and not -extent <= item < extent:
             raise self._error(
                 f"index {item} is outside of axis {axis}, which has {extent} elements",
@@ -213,11 +223,17 @@ class ViewBuilder(ValueBuilder):
         ends: list[Value | None] = []
         for end, what in ((item.start, "start"), (item.stop, "stop")):
             if isinstance(end, bool | float):
-                raise self._error(f"the {what} {end!r} of axis {axis} is no integer", where)
+                raise self._error(
+                    f"the {what} {end!r} of axis {axis} is no integer",
+                    where,
+                    "ends of slices are ints: // divides to one",
+                )
             if isinstance(end, int) and end < 0 and not outside:
                 if isinstance(extent, int) and extent + end < 0:
                     raise self._error(
-                        f"{what} {end} is outside of axis {axis}, which has {extent} elements", where
+                        f"{what} {end} is outside of axis {axis}, which has {extent} elements",
+                        where,
+                        "slices must lie inside",
                     )
                 ends.append(self._from_end(base, axis, end, where))
             else:
@@ -317,7 +333,11 @@ class ViewBuilder(ValueBuilder):
         """Axes in another order, as numpy's transpose(order); a view."""
         kind = self._base(base, where)
         if sorted(order) != list(range(kind.rank)):
-            raise self._error(f"{tuple(order)} is no order of {kind.rank} axes", where)
+            raise self._error(
+                f"{tuple(order)} is no order of {kind.rank} axes",
+                where,
+                f"name each of 0 to {kind.rank - 1} once",
+            )
         axes = tuple(order)
         space, outside = (kind.space, kind.outside) if isinstance(kind, ViewKind) else ("L1", False)
         key = ("permute", base, axes)
@@ -328,21 +348,31 @@ class ViewBuilder(ValueBuilder):
         """The last two axes exchanged; a view."""
         rank = self._base(base, where).rank
         if rank < 2:
-            raise self._error(f"a transpose needs 2 axes, this has {rank}", where)
+            raise self._error(
+                f"a transpose needs 2 axes, this has {rank}", where, "give it a second axis by a reshape"
+            )
         return self.permute(base, (*range(rank - 2), rank - 1, rank - 2), where)
 
     def reshape(self, base: Value, shape: Sequence[Operand], where: Where) -> Value:
         """Other extents (1-3 axes, one may be -1 if the rest is known) over a dense view or tile; a view."""
         kind = self._base(base, where)
         if not 1 <= len(shape) <= MAX_TILE_AXES:
-            raise self._error(f"a reshape to {len(shape)} axes; 1 to {MAX_TILE_AXES} are possible", where)
+            raise self._error(
+                f"a reshape to {len(shape)} axes; 1 to {MAX_TILE_AXES} are possible",
+                where,
+                "join axes, or fix one by a number",
+            )
         if isinstance(kind, ViewKind) and kind.outside:
-            raise self._error("a view that may reach outside of its array can't be reshaped", where)
+            raise self._error(
+                "a view that may reach outside of its array can't be reshaped",
+                where,
+                "reshape it when it is loaded",
+            )
         exact = [n for n in kind.shape if isinstance(n, int)]
         total = math.prod(exact) if len(exact) == kind.rank else None
         wanted = list(shape)
         if wanted.count(-1) > 1:
-            raise self._error("only one extent of a reshape can be -1", where)
+            raise self._error("only one extent of a reshape can be -1", where, "give the others as numbers")
         if -1 in wanted:
             place = wanted.index(-1)
             rest = [n for n in wanted if isinstance(n, int) and n != -1]
@@ -357,6 +387,7 @@ class ViewBuilder(ValueBuilder):
                     if all(isinstance(n, int) for n in wanted)
                     else "-1 needs the other extents as numbers",
                     where,
+                    "write the extent",
                 )
             wanted[place] = total // math.prod(rest)
         extents = [self._integer(n, where, "an extent") for n in wanted]
@@ -366,6 +397,7 @@ class ViewBuilder(ValueBuilder):
             raise self._error(
                 f"{shape_text(kind.shape)} has {total} elements, {shape_text(new)} has {math.prod(known)}",
                 where,
+                "the numbers of elements must be equal; one extent may be -1",
             )
         bounds = [bound_of(n) for n in kind.shape]
         limit = math.prod(n for n in bounds if n is not None) if None not in bounds else None
@@ -424,11 +456,23 @@ class ViewBuilder(ValueBuilder):
                 f"load a part, then take the element: {self._words.load('x[i:i+n]')}",
             )
         if isinstance(kind, ViewKind) and kind.outside:
-            raise self._error("a view that may reach outside of its array has no elements to read", where)
+            raise self._error(
+                "a view that may reach outside of its array has no elements to read",
+                where,
+                "load it first, with what stands outside of it",
+            )
         if len(indices) != kind.rank:
-            raise self._error(f"{len(indices)} indices for {kind.rank} axes", where)
+            raise self._error(
+                f"{len(indices)} indices for {kind.rank} axes",
+                where,
+                "an element has one index for each axis",
+            )
         if kind.rank > MAX_TILE_AXES:
-            raise self._error(f"elements of views of more than {MAX_TILE_AXES} axes can't be reached", where)
+            raise self._error(
+                f"elements of views of more than {MAX_TILE_AXES} axes can't be reached",
+                where,
+                "fix axes by numbers first",
+            )
         return tuple(
             self._position(base, axis, kind.shape[axis], item, where) for axis, item in enumerate(indices)
         )
@@ -460,7 +504,11 @@ class ViewBuilder(ValueBuilder):
             return
         number = self._into(value, kind.dtype, where)
         if not isinstance(number.kind, ScalarKind):
-            raise self._error(f"{kind_name(number.kind)} can't be written into a view", where)
+            raise self._error(
+                f"{kind_name(number.kind)} can't be written into a view",
+                where,
+                "write a scalar, or a tile of its extents",
+            )
         self._emit(tree.Write(where, view, number))
 
     def _fits(self, destination: Shape, source: Shape, where: Where) -> None:

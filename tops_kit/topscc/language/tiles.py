@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tops_kit.topscc.language.words import Scalar, Shape, Static, Target, Tile, Vector, word
+from tops_kit.topscc.language.words import Scalar, Shape, Static, Target, Tile, Vector, View, word
 
 
 @word
@@ -102,12 +102,12 @@ def scatter_add(target: Target, index: Tile, values: Tile, axis: Static = -1) ->
 
 
 @word
-def reshape(x: Tile, shape: Shape) -> Tile:
+def reshape(x: View, shape: Shape) -> View:
     """Other extents over the same elements, one of them may be -1; x is dense. A view: nothing moves."""
 
 
 @word
-def transpose(x: Tile, axes: Static = None) -> Tile:
+def transpose(x: View, axes: Static = None) -> View:
     """The last two axes exchanged, as `x.T`, or all in the order `axes`. A view: nothing moves."""
 
 

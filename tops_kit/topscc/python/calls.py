@@ -67,7 +67,11 @@ class Call:
         """An argument that must be a value of the kernel: a tile, a view, a vector."""
         operand = self.operand(name)
         if not isinstance(operand, Value):
-            raise self.calls.error(f"{self.name} needs a tile, this is {operand!r}", self.at(name))
+            raise self.calls.error(
+                f"{self.name} needs a tile, this is {operand!r}",
+                self.at(name),
+                "tops.full(dtype, shape, value) makes a tile of a number",
+            )
         return operand
 
     def target(self, name: str) -> Variable | Value:
@@ -96,7 +100,9 @@ class Call:
         """A True or False."""
         value = self.static(name)
         if not isinstance(value, bool | int):
-            raise self.calls.error(f"{name} is True or False, this is {value!r}", self.at(name))
+            raise self.calls.error(
+                f"{name} is True or False, this is {value!r}", self.at(name), "write True or False"
+            )
         return bool(value)
 
     def integer(self, name: str) -> int:
@@ -287,14 +293,18 @@ class Calls(Functions):
         """`tops.f32(x)`."""
         items = self.positional(node)
         if len(items) != 1 or node.keywords:
-            raise self.error(f"tops.{dtype.name}(x) takes one value", node)
+            raise self.error(f"tops.{dtype.name}(x) takes one value", node, f"write tops.{dtype.name}(x)")
         return self.builder.cast(self.computed(self.value(items[0]), items[0]), dtype, self.where(node))
 
     # Python's own functions
 
     def _python_call(self, function: Any, node: ast.Call) -> Any:
         if not callable(function):
-            raise self.error(f"{self.describe(function)} can't be called", node)
+            raise self.error(
+                f"{self.describe(function)} can't be called",
+                node,
+                "call functions, and the operations of tops",
+            )
         if getattr(function, "__kernel__", False):
             raise self.error(
                 f"{getattr(function, 'name', 'it')} is a kernel: a kernel can't be called from another",
@@ -348,9 +358,17 @@ class Calls(Functions):
             return self.builder.cast(operand, _CASTS[function], where)
         name = function.__name__
         if function is range:
-            raise self.error("range of values of the running kernel stands in a for loop only", node)
+            raise self.error(
+                "range of values of the running kernel stands in a for loop only",
+                node,
+                "write: for i in range(...)",
+            )
         hint = _RUNTIME_HINTS.get(name)
-        raise self.error(f"{name}() of values of the running kernel", node, f"write {hint}" if hint else "")
+        raise self.error(
+            f"{name}() of values of the running kernel",
+            node,
+            f"write {hint}" if hint else "Python computes it of what is known when compiling",
+        )
 
     def _sum(self, items: tuple[Any, ...], node: ast.Call) -> Any:
         """The sum of a tuple."""
@@ -362,7 +380,9 @@ class Calls(Functions):
     def _extreme(self, function: Any, values: list[Any], node: ast.Call) -> Any:
         """min and max of scalars."""
         if node.keywords:
-            raise self.error(f"{function.__name__}() with keywords", node.keywords[0])
+            raise self.error(
+                f"{function.__name__}() with keywords", node.keywords[0], "write min(a, b), max(a, b)"
+            )
         nodes = list(node.args)
         if len(values) == 1 and isinstance(values[0], tuple):
             values, nodes = list(values[0]), nodes * len(values[0])
@@ -401,7 +421,7 @@ class Calls(Functions):
             raise self.error(f"{what} with values of the running kernel", node, hint)
         result = self._run(function, [self.static(value) for value in values], node)
         if not isinstance(result, int | float):
-            raise self.error(f"math.{name} gives no number", node)
+            raise self.error(f"math.{name} gives no number", node, "kernels have numbers, and tuples of them")
         return result
 
     def _run(
@@ -411,7 +431,11 @@ class Calls(Functions):
         try:
             return function(*values, **(keywords or {}))
         except (ArithmeticError, TypeError, ValueError) as reason:
-            raise self.error(f"{function.__name__}: {reason}", node) from None
+            raise self.error(
+                f"{function.__name__}: {reason}",
+                node,
+                "this is computed when compiling: give it other values",
+            ) from None
 
 
 _RUNTIME_HINTS = {

@@ -186,7 +186,9 @@ class Core:
         """An int that must be known when compiling."""
         number = self.plain(self.static_of(value, what, node), node)
         if isinstance(number, bool) or not isinstance(number, int):
-            raise self.error(f"{what} must be an int, this is {number!r}", node)
+            raise self.error(
+                f"{what} must be an int, this is {number!r}", node, "write a whole number; // divides to one"
+            )
         return number
 
     def plain(self, value: Any, node: Placed) -> Any:
@@ -245,7 +247,7 @@ class Core:
             return "give it a number first, or test for it: `is None`"
         if isinstance(value, list):
             return "make it a tuple: lists change, and are not known when compiling"
-        return ""
+        return "write a number, a tile or a part of a buffer"
 
     def whole(self, buffer: Buffer, node: Placed) -> Value:
         """A buffer that is used without a subscript."""

@@ -129,7 +129,7 @@ class Expressions(Subscripts):
                         raise ValueError(f"a field of more than {_WIDEST} characters")
                     out.append(format(value, specification))
                 except (ValueError, TypeError) as reason:
-                    raise self.error(f"{value!r}: {reason}", part) from None
+                    raise self.error(f"{value!r}: {reason}", part, "formats are Python's: {x:.3f}") from None
             else:
                 assert isinstance(part, ast.Constant)
                 out.append(str(part.value))
@@ -163,7 +163,7 @@ class Expressions(Subscripts):
     def _matrix(self, value: Any, node: ast.expr) -> Value:
         operand = self.computed(value, node)
         if not isinstance(operand, Value):
-            raise self.error(f"@ multiplies matrices, this is {operand!r}", node)
+            raise self.error(f"@ multiplies matrices, this is {operand!r}", node, "write * for numbers")
         return operand
 
     def _python(self, function: Callable[[Any, Any], Any], a: Any, b: Any, node: ast.expr | ast.stmt) -> Any:
@@ -178,11 +178,13 @@ class Expressions(Subscripts):
             bad = a if not isinstance(a, int | float) else b
             raise self.error(f"{self.describe(bad)} is no number", node, self._operand_hint(bad))
         if function in (operator.pow, operator.lshift) and not self._small(function, a, b):
-            raise self.error("the result has no place in 32 bits", node)
+            raise self.error("the result has no place in 32 bits", node, "compute in f32: 2.0 ** 40")
         try:
             result = function(a, b)
         except (ArithmeticError, TypeError, ValueError) as reason:
-            raise self.error(str(reason), node) from None
+            raise self.error(
+                str(reason), node, "this is computed when compiling: give it other values"
+            ) from None
         if isinstance(result, complex):
             raise self.error(
                 "the result is a complex number", node, "tops.sqrt of a negative number gives NaN"
@@ -290,14 +292,20 @@ class Expressions(Subscripts):
         if isinstance(a, Value | Buffer) or isinstance(b, Value | Buffer):
             for side, side_node in ((a, a_node), (b, b_node)):
                 if side is None and name in ("eq", "ne"):
-                    raise self.error("a value of the running kernel is never None", side_node)
+                    raise self.error(
+                        "a value of the running kernel is never None",
+                        side_node,
+                        "only what is known when compiling can be None: annotate it tops.constexpr",
+                    )
             return self.builder.compare(
                 name, self.computed(a, a_node), self.computed(b, b_node), self.where(node)
             )
         try:
             return bool(python(self.static(a), self.static(b)))
         except TypeError as reason:
-            raise self.error(str(reason), node) from None
+            raise self.error(
+                str(reason), node, "this is compared when compiling: convert one of them"
+            ) from None
 
     def _contains(self, a: Any, b: Any, node: ast.Compare) -> bool:
         if not isinstance(b, tuple | str | range) or not self.known(a) or not self.known(b):
@@ -309,7 +317,9 @@ class Expressions(Subscripts):
         try:
             return self.static(a) in self.static(b)
         except TypeError as reason:
-            raise self.error(str(reason), node) from None
+            raise self.error(
+                str(reason), node, "Python looks this up when compiling: write a tuple on the right"
+            ) from None
 
     def _logical(self, node: ast.BoolOp) -> Any:
         """`and`, `or`: the right side runs only when it is needed."""
@@ -364,7 +374,7 @@ class Expressions(Subscripts):
         if isinstance(base, Value | Buffer):
             return self._of_value(base, node)
         if isinstance(base, LocalFunction | Method):
-            raise self.error(f"{self.describe(base)} has no attributes here", node)
+            raise self.error(f"{self.describe(base)} has no attributes here", node, "call it")
         try:
             found = getattr(base, node.attr)
         except AttributeError as reason:
@@ -377,7 +387,11 @@ class Expressions(Subscripts):
             raise self.error(f"{self.describe(base)} has no attribute {node.attr}", node, hint) from None
         except Exception as reason:
             said = " ".join(str(reason).split())
-            raise self.error(f"{node.attr} raises {type(reason).__name__}: {said}", node) from None
+            raise self.error(
+                f"{node.attr} raises {type(reason).__name__}: {said}",
+                node,
+                "Python reads this when compiling: compute it before, as a global or constexpr",
+            ) from None
         if not isinstance(base, ModuleType) or not base.__name__.startswith(("tops_kit", "math")):
             self.captures.from_attribute(base, node.attr, found)
         return found

@@ -117,7 +117,7 @@ class Functions(Expressions):
             if keyword.arg not in keyword_names:
                 raise self.error(f"{callee.name} has no argument {keyword.arg}", keyword, _takes(callee))
             if keyword.arg in out:
-                raise self.error(f"{keyword.arg} is given twice", keyword)
+                raise self.error(f"{keyword.arg} is given twice", keyword, "give it by position or by name")
             out[keyword.arg] = Argument(self.value(keyword.value), keyword.value)
         for name in (*names, *(argument.arg for argument in spec.kwonlyargs)):
             if name not in out:
@@ -145,6 +145,7 @@ class Functions(Expressions):
                 raise self.error(
                     f"{name} of {callee.name} must be known when compiling, this is {self.describe(value)}",
                     where,
+                    "leave out the annotation tops.constexpr, or give what is known",
                 )
             bound = self._alias(argument)
             if name not in scope.stored and bound is not None:

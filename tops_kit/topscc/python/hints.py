@@ -47,13 +47,16 @@ FOREIGN = ("numpy", "torch", "triton", "jax", "cupy", "scipy", "math", "cmath", 
 def module_hint(module: ModuleType, name: str, reason: str) -> tuple[str, str]:
     """What is wrong with `module.name`, which does not exist, and what to write."""
     if not module.__name__.startswith("tops_kit"):
-        return f"{reason or f'{module.__name__} has no {name}'}", ""
+        return f"{reason or f'{module.__name__} has no {name}'}", "look for its name in the module"
     if name in WIDE:
         return f"the GCU has no 64-bit types such as {name}", f"use tops.{WIDE[name]}"
     if name in _OTHERS:
         return f"there is no tops.{name}", f"write {_OTHERS[name]}"
     near = difflib.get_close_matches(name, language.__all__, 1)
-    return f"there is no tops.{name}", f"did you mean tops.{near[0]}?" if near else ""
+    return (
+        f"there is no tops.{name}",
+        f"did you mean tops.{near[0]}?" if near else "docs/kernel-language.md names every operation",
+    )
 
 
 def keyword_hint(keywords: Iterable[str]) -> str:

@@ -50,7 +50,9 @@ class Loops(Pipelines):
                 ]
                 if not 1 <= len(bounds) <= 3 or node.iter.keywords or bounds[2:] == [0]:
                     raise self.error(
-                        "static_range takes (stop), (start, stop) or (start, stop, step)", node.iter
+                        "static_range takes (stop), (start, stop) or (start, stop, step)",
+                        node.iter,
+                        "a step is not 0; keywords are not possible",
                     )
                 self._unroll(node, range(*bounds))
                 return
@@ -67,7 +69,7 @@ class Loops(Pipelines):
         """`break`, `continue`."""
         name = "break" if isinstance(node, ast.Break) else "continue"
         if not self.frame.loops:
-            raise self.error(f"{name} outside of a loop", node)
+            raise self.error(f"{name} outside of a loop", node, "put it in a for or while, or write return")
         loop = self.frame.loops[-1]
         where = self.where(node)
         if not loop.unrolled:
@@ -114,9 +116,17 @@ class Loops(Pipelines):
             self.bind_static(target.id, item, self.where(target))
             return
         if not isinstance(target, ast.Tuple | ast.List) or not isinstance(item, tuple):
-            raise self.error(f"{self.describe(item)} can't be unpacked", target)
+            raise self.error(
+                f"{self.describe(item)} can't be unpacked",
+                target,
+                "one name for each of the loop: for x in ...",
+            )
         if len(target.elts) != len(item):
-            raise self.error(f"{len(target.elts)} names for {len(item)} values", target)
+            raise self.error(
+                f"{len(target.elts)} names for {len(item)} values",
+                target,
+                "write as many names as each element has values",
+            )
         for part, inner in zip(target.elts, item, strict=True):
             self._name_item(part, inner)
 
@@ -125,7 +135,7 @@ class Loops(Pipelines):
     def _range(self, node: ast.For, call: ast.Call) -> None:
         """`for i in range(...)`."""
         if call.keywords:
-            raise self.error("range takes no keywords", call.keywords[0])
+            raise self.error("range takes no keywords", call.keywords[0], "write range(start, stop, step)")
         name = self.counter_name(node, "range")
         start, stop, step = self.bounds(call, "range")
         where = self.head(node, node.iter)

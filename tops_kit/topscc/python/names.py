@@ -16,6 +16,7 @@ from tops_kit.topscc.python.scope import Binding, Local, Lost, Region, Scope, St
 from tops_kit.topscc.tree import Buffer, Value, Variable
 
 _MISSING = object()
+_WHERE_NAMES_ARE = "give it a value before this line, or define or import it in the module"
 
 
 class Names(Core):
@@ -76,7 +77,11 @@ class Names(Core):
             try:
                 value = cell.cell_contents
             except ValueError:
-                raise self.error(f"{name} has no value yet in the function around", node) from None
+                raise self.error(
+                    f"{name} has no value yet in the function around",
+                    node,
+                    "assign it before the kernel is launched",
+                ) from None
             self.captures.from_cell(cell, value)
             return value
         value = scope.module.get(name, _MISSING)
@@ -86,7 +91,9 @@ class Names(Core):
         value = getattr(builtins, name, _MISSING)
         if value is _MISSING:
             near = difflib.get_close_matches(name, self._all_names(scope), 1)
-            raise self.error(f"{name} is not defined", node, f"did you mean {near[0]}?" if near else "")
+            raise self.error(
+                f"{name} is not defined", node, f"did you mean {near[0]}?" if near else _WHERE_NAMES_ARE
+            )
         return value
 
     def _all_names(self, scope: Scope) -> list[str]:
@@ -127,7 +134,11 @@ class Names(Core):
         if not isinstance(value, tuple):
             raise self.error(f"{self.describe(value)} can't be unpacked", target, "only tuples can")
         if len(value) != len(target.elts):
-            raise self.error(f"{len(target.elts)} names for {len(value)} values", target)
+            raise self.error(
+                f"{len(target.elts)} names for {len(value)} values",
+                target,
+                "write as many names as there are values",
+            )
         for part, item in zip(target.elts, value, strict=True):
             self.assign(part, item, where)
 

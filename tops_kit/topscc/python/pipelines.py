@@ -173,6 +173,7 @@ class Pipelines(Rounds):
                 raise self.error(
                     f"the source of {buffer.name} must be a part of an array, this is {self.describe(value)}",
                     at,
+                    "write load=(buffer, lambda r: x[r:r+1])",
                 )
             return value
 

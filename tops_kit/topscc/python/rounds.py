@@ -62,7 +62,9 @@ class Rounds(Calls):
     def bounds(self, call: ast.Call, what: str) -> tuple[Operand, Operand, Operand]:
         items = self.positional(call)
         if not 1 <= len(items) <= 3:
-            raise self.error(f"{what} takes (stop), (start, stop) or (start, stop, step)", call)
+            raise self.error(
+                f"{what} takes (stop), (start, stop) or (start, stop, step)", call, "give 1 to 3 numbers"
+            )
         values = [self.computed(self.value(item), item) for item in items]
         for position, (value, item) in enumerate(zip(values, items, strict=True)):
             if isinstance(value, float):
@@ -74,5 +76,9 @@ class Rounds(Calls):
 
     def counter_name(self, node: ast.For, what: str) -> str:
         if not isinstance(node.target, ast.Name):
-            raise self.error(f"{what} counts in one variable", node.target)
+            raise self.error(
+                f"{what} counts in one variable",
+                node.target,
+                "write: for i in ..., and compute the others inside",
+            )
         return node.target.id

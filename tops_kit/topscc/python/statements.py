@@ -154,7 +154,7 @@ class Translator(Loops):
             return False
         a, b = (self.operand(self.value(side), side) for side in sides)
         if not isinstance(a, Value) or not isinstance(b, Value):
-            raise self.error("a matrix product of numbers", node)
+            raise self.error("a matrix product of numbers", node, "write a * b")
         self.builder.mma(bound.variable, a, b, self.where(node))
         return True
 
@@ -217,7 +217,9 @@ class Translator(Loops):
         value = self._named(node.target, node.value)
         if kind is constexpr:
             if not isinstance(node.target, ast.Name):
-                raise self.error("only names can be constexpr", node.target)
+                raise self.error(
+                    "only names can be constexpr", node.target, "write: NAME: tops.constexpr = value"
+                )
             known = self.static_of(value, node.target.id, node.value)
             self.bind_static(node.target.id, known, where)
             return

@@ -81,7 +81,9 @@ class Subscripts(Names):
             raise self.error(
                 f"{self.describe(base)} has no elements",
                 node.value,
-                "lanes can't be reached: store the vector, then read L1" if str(base.kind)[0] == "v" else "",
+                "lanes can't be reached: store the vector, then read L1"
+                if str(base.kind)[0] == "v"
+                else "tiles, buffers and arrays have: leave out the [...]",
             )
         items = [self._item(item) for item in nodes]
         return base, self._without_ellipsis(items, base.kind.rank, nodes)
@@ -146,7 +148,9 @@ class Subscripts(Names):
 
     def _without_ellipsis(self, items: list[Any], rank: int, nodes: list[ast.expr]) -> list[Any]:
         if items.count(...) > 1:
-            raise self.error("two ... in a subscript", nodes[items.index(...)])
+            raise self.error(
+                "two ... in a subscript", nodes[items.index(...)], "write : for each axis of one of them"
+            )
         fixed = sum(item is not ... and item is not _NEW_AXIS for item in items)
         if fixed > rank:
             what = "axis" if rank == 1 else "axes"
@@ -179,7 +183,7 @@ class Subscripts(Names):
     def assign_part(self, target: ast.expr, value: Any, where: Where) -> None:
         """`x[items] = value`: an element, or a part of L1."""
         if not isinstance(target, ast.Subscript):
-            raise self.error("this can't be assigned", target)
+            raise self.error("this can't be assigned", target, "assign names, and parts: b[...] = v")
         base = self.value(target.value, view=True)
         self.changes_no_tuple(target, base)
         memory, items = self.part(target, base)
@@ -200,7 +204,11 @@ class Subscripts(Names):
     ) -> None:
         """Write an element, or a part."""
         if any(item is _NEW_AXIS for item in items):
-            raise self.error("None in a subscript that is assigned", target)
+            raise self.error(
+                "None in a subscript that is assigned",
+                target,
+                "leave it out: b[i] = v fits tiles of fewer axes",
+            )
         kind = memory.kind
         if isinstance(kind, ViewKind) and kind.space == "L3":
             raise self.error(

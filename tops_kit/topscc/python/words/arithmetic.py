@@ -38,7 +38,7 @@ def _cdiv(call: Call) -> Any:
     a, b = call.operand("a"), call.operand("b")
     if not isinstance(a, Value) and not isinstance(b, Value):
         if b == 0:
-            raise call.calls.error("division by zero", call.at("b"))
+            raise call.calls.error("division by zero", call.at("b"), "give a divisor that is not 0")
         return -(-a // b)
     builder = call.calls.builder
     above = builder.binary("add", a, builder.binary("sub", b, 1, call.where), call.where)

@@ -17,7 +17,11 @@ def _by_axis(whole: str, prefix: str) -> Meaning:
     def meaning(call: Call) -> Any:
         axis = call.axis()
         if axis is not None and axis not in (0, 1, 2):
-            raise call.calls.error(f"axis {axis}: there are 0, 1 and 2", call.at("axis"))
+            raise call.calls.error(
+                f"axis {axis}: there are 0, 1 and 2",
+                call.at("axis"),
+                "grids and blocks have up to three axes",
+            )
         name = whole if axis is None else f"{prefix}_{'xyz'[axis]}"
         return call.calls.builder.special(name, call.where)
 

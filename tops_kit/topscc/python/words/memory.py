@@ -108,7 +108,7 @@ def _wait(call: Call) -> Any:
         one = Call(call.calls, "wait", call.node, call.where, {"event": value}, {"event": node}, {})
         event = one.event("event")
         if event is None:
-            raise call.calls.error("None is no event", node)
+            raise call.calls.error("None is no event", node, "an event of nothing is tops.no_event()")
         call.calls.builder.wait(event, call.where)
 
 

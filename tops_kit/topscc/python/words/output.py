@@ -18,7 +18,7 @@ Part: TypeAlias = str | Operand | tuple[Operand, str]
 def _print(call: Call) -> Any:
     separator = call.static("sep") if call.values["sep"] is not None else " "
     if not isinstance(separator, str):
-        raise call.calls.error("sep must be a text", call.at("sep"))
+        raise call.calls.error("sep must be a text", call.at("sep"), 'write sep=" "')
     out: list[Part] = []
     for number, node in enumerate(call.values["parts"]):
         if number:
@@ -41,7 +41,7 @@ def _parts(call: Call, node: ast.expr) -> list[Part]:
             raise calls.error("a tuple in an f-string", node, "print its elements")
         specification = calls.value(node.format_spec) if node.format_spec is not None else ""
         if any(int(digits) > _WIDEST for digits in re.findall(r"\d+", specification)):
-            raise calls.error(f"a field of more than {_WIDEST} characters", node)
+            raise calls.error(f"a field of more than {_WIDEST} characters", node, "write a smaller width")
         return [(calls.computed(value, node.value), specification)]
     value = calls.value(node)
     if isinstance(value, Value | Buffer):
