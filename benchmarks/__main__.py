@@ -24,6 +24,7 @@ NAMES = {
     "state": "benchmarks.state",
     "calls": "benchmarks.python_calls",
     "python": "benchmarks.python_sampling",
+    "pymem": "benchmarks.python_memory",
 }
 
 
