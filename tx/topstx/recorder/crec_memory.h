@@ -795,6 +795,24 @@ static PyObject *trace_memory(PyObject *self, PyObject *args) {
 #endif
 }
 
+/* Whether allocations of a domain still come by, if through functions of others. */
+static int memory_passed_by(int domain) {
+    memory_thread *t = &memory_mine;
+    const int64_t left = t->left;
+    void *p;
+    switch (domain) {
+    case MEMORY_RAW:
+        PyMem_RawFree(p = PyMem_RawMalloc(1));
+        break;
+    case MEMORY_MEM:
+        PyMem_Free(p = PyMem_Malloc(1));
+        break;
+    default:
+        PyObject_Free(p = PyObject_Malloc(1));
+    }
+    return !p || t->left != left;
+}
+
 /* untrace_memory() -> (allocators that lost us to another tool, records lost for want of memory or a ring) */
 static PyObject *untrace_memory(PyObject *self, PyObject *unused) {
     memory_thread *t = &memory_mine;
@@ -809,11 +827,7 @@ static PyObject *untrace_memory(PyObject *self, PyObject *unused) {
         lost = memory.lost + memory.untold_count;
         memory.lost = memory.untold_count = 0;
         memory_leave(t);
-        for (int domain = 0; domain < MEMORY_NUMPY; domain++) {
-            PyMemAllocatorEx now;
-            PyMem_GetAllocator(memory_domains[domain].domain, &now);
-            displaced += now.malloc != memory_domains[domain].functions.malloc;
-        }
+        for (int domain = 0; domain < MEMORY_NUMPY; domain++) displaced += !memory_passed_by(domain);
     }
     return Py_BuildValue("iK", displaced, (unsigned long long)lost);
 }
