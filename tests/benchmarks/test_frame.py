@@ -37,6 +37,7 @@ def test_the_list_names_every_benchmark(repo_root):
         "state",
         "calls",
         "python",
+        "pymem",
     ]
 
 
