@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from topsprof.capture.sampling import extension as sampling
 
 from tops_kit.session import Session
 
@@ -150,8 +151,79 @@ def test_a_killed_run_is_recorded_to_the_programs_end(
     assert cli.names("a.topsprof") == ["later", "up"]
     session = Session.open(cli.cwd / "a.topsprof")
     assert session.info["status"] == "complete"
-    (entry,) = [entry for entry in session.ledger.entries if not entry.clean]
+    (entry,) = [e for e in session.ledger.entries if not e.clean and e.stream == "collector"]
     assert entry.code == "topsprof_killed" and entry.note.startswith("topsprof was killed: recording went on")
+
+
+def test_samples_of_a_killed_run_end_and_the_ledger_says_where(
+    cli: Any, read_line: ReadLine, until: Callable[..., Any]
+) -> None:
+    if sampling.problem():
+        pytest.skip("sampling needs the C extension")
+    program = cli.script(
+        "import os, select\nprint(os.getpid(), flush=True)\n"
+        "while not select.select([0], [], [], 0)[0]:\n    sum(range(10000))\n"
+    )
+    process = cli.start("run", "-o", "a", "--", sys.executable, program, stdin=-1, bufsize=0)
+    read_line(process)
+    until(lambda: list((cli.cwd / "a.topsprof" / "segments").glob("sample-*")))
+    process.kill()
+    process.wait()
+    process.stdin.write(b"\n")
+    until(lambda: not (cli.cwd / "a.topsprof" / "control").exists())
+    session = Session.open(cli.cwd / "a.topsprof")
+    (entry,) = [e for e in session.ledger.entries if not e.clean and e.stream.startswith("samples:")]
+    assert (entry.kind, entry.code) == ("repaired", "samples_end")
+    assert "topsprof was killed, and samples end" in entry.note
+
+
+def _collector(process: Any) -> int:
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    words = {int(pid): Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0") for pid in children}
+    return next(pid for pid, line in words.items() if b"tops_kit.collect" in line)
+
+
+def test_a_shutdown_lets_programs_end_first(cli: Any, read_line: ReadLine, until: Callable[..., Any]) -> None:
+    """The system sends SIGTERM to all processes at once; what a program still records is not lost."""
+    program = cli.script(
+        "import os, topstx\ntopstx.mark('up')\nprint(os.getpid(), flush=True)\nos.read(0, 1)\n"
+        "topstx.mark('later')\n"
+    )
+    process = cli.start(
+        "run", "-o", "a", "--", sys.executable, program, stdin=-1, bufsize=0,
+        preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM}),
+    )  # fmt: skip
+    read_line(process)
+    collector = _collector(process)
+    os.kill(collector, signal.SIGTERM)  # which it takes, although whoever started topsprof held it back
+    until(lambda: not _pending(collector))
+    process.stdin.write(b"\n")
+    assert process.wait() == 0
+    assert cli.names("a.topsprof") == ["later", "up"]
+    assert not (cli.cwd / "a.topsprof" / "control").exists()
+
+
+def test_a_second_sigterm_ends_a_collector_at_once(
+    cli: Any, read_line: ReadLine, until: Callable[..., Any]
+) -> None:
+    program = cli.script("import os\nprint(os.getpid(), flush=True)\nos.read(0, 1)\n")
+    process = cli.start("run", "-o", "a", "--", sys.executable, program, stdin=-1, bufsize=0)
+    read_line(process)
+    collector = _collector(process)
+    for _ in range(2):
+        os.kill(collector, signal.SIGTERM)
+        until(lambda: not _runs(str(collector)) or not _pending(collector))
+    until(lambda: not _runs(str(collector)))  # while the program runs on
+    process.stdin.write(b"\n")
+    assert process.wait() == 0
+
+
+def _pending(pid: int) -> bool:
+    """Whether a SIGTERM waits to be taken by a process."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return any(
+        int(line.split()[1], 16) >> (signal.SIGTERM - 1) & 1 for line in lines if line.startswith("ShdPnd:")
+    )
 
 
 def _runs(pid: str) -> bool:

@@ -51,6 +51,8 @@ HEAD_313 = struct.pack("<8sQQ", layouts.COOKIE, 0x030D00F0, 0) + bytes(layouts.O
         (0x030D00F0, struct.pack("<8sQQ", layouts.COOKIE, 0x030D01F0, 0), "contradicts"),
         (0x030D00F0, struct.pack("<8sQQ", layouts.COOKIE, 0x030D00F0, 1), "free-threaded"),
         (0x030E00F0, struct.pack("<8sQQ", layouts.COOKIE, 0x030E00F0, 0), "3.14 is unknown"),
+        (0x030E00F0, struct.pack("<8sQQ", layouts.COOKIE, 0x030E00F0, 1), "3.14 is unknown"),
+        (0x030F00A1, bytes(layouts.OFFSETS_BYTES), "3.15 is unknown"),
         (0x04000000, struct.pack("<8sQQ", layouts.COOKIE, 0x04000000, 0), "4.0 is unknown"),
     ],
 )

@@ -42,7 +42,10 @@ class CollectorHandle:
         """Finish the recording and wait for it. SessionError when the session could not be completed;
         stopping twice does nothing.
         """
-        if self.process.poll() is None:
+        if self.process.poll() is None and self._leash >= 0:
+            with contextlib.suppress(BrokenPipeError):
+                os.write(self._leash, b"s")
+        elif self.process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 self.process.terminate()
         self.wait()

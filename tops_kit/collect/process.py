@@ -11,6 +11,7 @@ import os
 import select
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -29,18 +30,20 @@ from tops_kit.errors import SessionError, UserError
 from tops_kit.session import SessionWriter
 
 EXIT_INCOMPLETE = 3
-
+_GRACE_S = 5.0
 
 _KILLED = "repaired:topsprof_killed"
 _KILLED_NOTE = (
     "topsprof was killed: recording went on until the program ended, but what topsprof itself does from then "
-    "on was not done (--duration, --kill, --export, the exit code, naming Pythons that can't be recorded)"
+    "on was not done (samples, --duration, --kill, --export, the exit code, naming Pythons that can't be "
+    "recorded)"
 )
 
 
 class _Ends:
-    """Says when to stop: SIGTERM, or the leash (whose other end its holder closed), and then perhaps the
-    program's end and that of the last recorded process.
+    """Says when to stop: when the holder of the leash says so or closed it, and then perhaps at the program's
+    end and that of the last recorded process. SIGTERM is the system's shutdown: programs that got it, too,
+    have `_GRACE_S` to end, and what they record meanwhile is taken; a second one ends that.
 
     `program` is that of a holder who tells us when to stop: a leash that ends unsaid is its death.
     """
@@ -50,11 +53,13 @@ class _Ends:
         self.wait_all = wait_all
         self.program = program
         self.told = False
+        self.asked: float | None = None
         self.leash_gone = False
         self.collector: Collector | None = None
 
     def on_signal(self, *_: object) -> None:
-        self.told = True
+        self.told = self.asked is not None
+        self.asked = time.monotonic()
         if self.collector is not None:
             self.collector.wake()
 
@@ -64,8 +69,13 @@ class _Ends:
         if self.leash is not None and not self.leash_gone:
             poller = select.poll()
             poller.register(self.leash, select.POLLIN)
-            if poller.poll(0) and not os.read(self.leash, 64):
+            if poller.poll(0):
+                if os.read(self.leash, 64):
+                    self.told = True
+                    return True
                 self._lose_leash()
+        if self.asked is not None and (self.leash is None or time.monotonic() - self.asked > _GRACE_S):
+            return True
         if not self.leash_gone:
             return False
         if self.program is not None and self.program.alive() and not self._shutdown_wanted():
@@ -77,6 +87,7 @@ class _Ends:
         if self.collector is not None:
             self.collector.drop_leash()
             if self.program is not None:
+                self.collector.samples.killed_ns = time.monotonic_ns()
                 self.collector.note("collector", _KILLED, 1, _KILLED_NOTE)
 
     def _shutdown_wanted(self) -> bool:
@@ -169,6 +180,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, ends.on_signal)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})  # whoever started us may have held it back
     _raise_file_limit()
     # The thread that empties the rings must not wait 5 ms (the default) for the one that writes segments.
     sys.setswitchinterval(0.0005)

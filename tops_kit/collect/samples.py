@@ -1,4 +1,4 @@
-"""Samples of Python programs into tables sample and stack: the collector's end of `chunk_format`."""
+"""Samples of Python programs into tables of the session: the collector's end of `chunk_format`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 META: Final = "samples"
 """Key of a segment's meta: its table holds the chunks up to this number."""
-TABLES: Final = ("sample", "stack", "counter")
+TABLES: Final = ("sample", "stack", "gc", "counter")
 SYSTEM: Final = "system"
 """Domain of counters that are read from outside."""
 SIMULATOR: Final = "simulator"
@@ -51,6 +51,10 @@ class SampleTables:
         self._rows: dict[int, Row] = {}  # incarnation -> process
         self._since: dict[int, float] = {}
         self.counts: dict[int, dict[str, int]] = {}  # process_id -> what the ledger tells
+        self._collections: dict[int, list[int]] = {}  # incarnation -> garbage collections of each generation
+        self._last_ns: dict[int, int] = {}  # process_id -> CLOCK_MONOTONIC of its last sample
+        self.killed_ns = 0
+        """When topsprof, which takes the samples, was seen to have been killed: CLOCK_MONOTONIC; 0: never."""
         self.have: dict[str, int] = dict.fromkeys(TABLES, 0)
         """Table -> the chunk up to which segments hold it already; of a recovery."""
 
@@ -121,10 +125,14 @@ class SampleTables:
         if chunk.number > self.have["stack"] and chunk.stacks:
             writer.append("stack", _stack_columns(chunk, tree, names.get("codes", {})))
         counts = self.counts.setdefault(row.process_id, {})
+        if chunk.rows:
+            last = int(np.frombuffer(chunk.columns["time_ns"], "<i8").max())
+            self._last_ns[row.process_id] = max(last, self._last_ns.get(row.process_id, 0))
         for key, value in chunk.facts.get("counts", {}).items():
             counts[key] = counts.get(key, 0) + int(value)
         if chunk.facts.get("counters"):
             self._take_counters(chunk, row, writer)
+        self._take_pauses(chunk, row, tree, writer)
         if not chunk.rows:
             return
         columns = {
@@ -174,6 +182,42 @@ class SampleTables:
         writer.append("counter", columns, len(rows))
         row.written += len(rows)
 
+    def _take_pauses(self, chunk: Chunk, row: Row, tree: int, writer: SessionWriter) -> None:
+        """Garbage collections: pauses as ranges, and how many there were since the process began."""
+        told = chunk.facts.get("gc")
+        if not isinstance(told, Mapping):
+            return
+        try:
+            pauses = np.array(told["pauses"], np.int64).reshape(-1, 5)
+            counted = [int(number) for number in told["collections"]][:3]
+        except (KeyError, TypeError, ValueError) as error:
+            note = f"a file of samples has no garbage collections that make sense: {error}"
+            self._collector.note("collector", "dropped:samples_file", 1, note)
+            return
+        clock, cuts = self._collector.clock.freeze(), self._collector.cut_file.read()
+        if len(pauses) and chunk.number > self.have["gc"]:
+            begin, end = (_placed(pauses[:, k], clock, cuts, row.serial) for k in (0, 1))
+            writer.append("gc", _gc_columns(row.process_id, tree, begin, end, pauses))
+        before = self._collections.get(chunk.incarnation, [0, 0, 0])
+        changed = [number for number in range(len(counted)) if counted[number] != before[number]]
+        if not changed or not chunk.rows:
+            return
+        self._collections[chunk.incarnation] = counted
+        if chunk.number > self.have["counter"]:
+            now = np.frombuffer(chunk.columns["time_ns"], "<i8").max(keepdims=True)
+            writer.append(
+                "counter",
+                {
+                    "start_ns": np.repeat(_placed(now, clock, cuts, row.serial), len(changed)),
+                    "name": ["garbage collections"] * len(changed),
+                    "process_id": row.process_id,
+                    "series": [f"generation {number}" for number in changed],
+                    "value": [float(counted[number]) for number in changed],
+                    "unit": "collections",
+                    "domain": "",
+                },
+            )
+
     def _see_threads(self, row: Row, tid: Array, start: Int64, weight: Int64, names: dict[int, Any]) -> None:
         tids, inverse = np.unique(tid, return_inverse=True)
         first = np.full(len(tids), np.iinfo(np.int64).max)
@@ -207,11 +251,49 @@ class SampleTables:
                 stream, "written:unresolved", unresolved, "samples whose frames changed too fast to be read"
             )
             ledger.count(stream, "dropped:sampler_memory", lost, "samples that nobody took in time")
+            pauses = counts.get("pauses_lost", 0)
+            ledger.count(
+                stream, "dropped:gc_pauses", pauses, "garbage collections that there was no memory for"
+            )
+            if self.killed_ns:
+                ledger.count(stream, "repaired:samples_end", 1, self._gap(process_id))
+
+    def _gap(self, process_id: int) -> str:
+        """How much of a process there are no samples of, as topsprof was killed."""
+        last = self._last_ns.get(process_id, self.killed_ns)
+        rows = self._collector.processes.rows.values()
+        ends = [row.end_ns for row in rows if row.process_id == process_id and row.end_ns is not None]
+        text = f"topsprof was killed, and samples end {max(self.killed_ns - last, 0) / 1e9:.3f} s before that"
+        gap = max(ends) - self._collector.clock.session_ns(last) if ends else 0
+        return f"{text}: none are of the last {gap / 1e9:.3f} s of the process" if gap > 0 else text
 
 
 def _text(value: object) -> str:
     """A name as it can be stored: what is no UTF-8 gets escapes."""
     return str(value).encode("utf-8", "backslashreplace").decode()
+
+
+def _placed(raw_ns: Array, clock: Clock, cuts: Cuts, serial: int) -> Int64:
+    """CLOCK_MONOTONIC to session time, ns."""
+    raw = raw_ns.astype(np.int64)
+    if cuts.model:
+        # the model's clocks begin at 0; samples stay on the machine's, from the recording's begin on
+        return np.asarray(raw - clock.pieces(layout.CLOCK_MONOTONIC).ticks[0])
+    return np.asarray((cuts.map(raw, serial) if cuts.changes else raw) + clock.origin_ns)
+
+
+def _gc_columns(process_id: int, tree: int, begin: Int64, end: Int64, pauses: Int64) -> dict[str, Any]:
+    tid, stack, generation = pauses[:, 2], pauses[:, 3], pauses[:, 4]
+    names = ["GC" if number < 0 else f"GC generation {number}" for number in generation.tolist()]
+    return {
+        "start_ns": begin,
+        "duration_ns": np.maximum(end - begin, 0),
+        "name": names,
+        "process_id": process_id,
+        "thread_id": pa.array(tid, mask=tid <= 0),
+        "generation": pa.array(generation, mask=generation < 0),
+        "stack_id": pa.array(tree + stack, mask=stack < 0),
+    }
 
 
 def _times(
@@ -223,13 +305,9 @@ def _times(
     that stands for a long time (a thread that slept) is what of it passed in session time.
     """
     raw, weight = columns["time_ns"].astype(np.int64), columns["weight_ns"].astype(np.int64)
-    if (
-        cuts.model
-    ):  # the model's clocks begin at 0; samples stay on the machine's, from the recording's begin on
-        return raw - clock.pieces(layout.CLOCK_MONOTONIC).ticks[0], weight, np.zeros(len(raw), bool)
-    if not cuts.changes:
-        return raw + clock.origin_ns, weight, np.zeros(len(raw), bool)
-    session = cuts.map(raw, serial)
+    session = _placed(raw, clock, cuts, serial)
+    if cuts.model or not cuts.changes:
+        return session, weight, np.zeros(len(raw), bool)
     simulated = np.zeros(len(raw), bool)
     table = cuts.tables.get(0)
     if table is not None and len(table.begin):
@@ -239,10 +317,10 @@ def _times(
         simulated |= raw >= cuts.open_begin
     long = (weight > 2 * period_ns) & ~simulated
     if long.any():
-        begin = cuts.map((raw - weight)[long], serial)
+        begin = _placed((raw - weight)[long], clock, cuts, serial)
         weight = weight.copy()
         weight[long] = np.maximum(session[long] - begin, 0)
-    return session + clock.origin_ns, weight, simulated
+    return session, weight, simulated
 
 
 def _stack_columns(chunk: Chunk, tree: int, codes: Mapping[int, Any]) -> dict[str, Any]:

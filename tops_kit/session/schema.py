@@ -701,6 +701,19 @@ _TABLES = (
         ),
         _QUEUE,
     ),
+    _interval(
+        "gc",
+        "pauses in which a Python thread collected garbage, from samples: begin and end are known to the "
+        "time between two samples, and shorter pauses are met by chance",
+        (
+            _PROCESS,
+            _THREAD,
+            _c("generation", "int64", "oldest generation that was collected: 0, 1 or 2; null: unknown"),
+            _c("stack_id", "int64", "where the thread was: key of table stack, its innermost frame"),
+        ),
+        _HOST,
+        ("name",),
+    ),
 )
 
 TABLES: dict[str, Table] = {table.name: table for table in _TABLES}

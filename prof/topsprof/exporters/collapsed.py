@@ -111,15 +111,22 @@ def _sampled(
     chosen = np.flatnonzero(np.asarray(units) == code[np.argmax(count)])
     exported.leave_out(len(part.start_ns) - len(chosen), "samples of another unit")
     paths = stack_paths(session, table)
-    stacks, inverse = np.unique(part.integers("stack_id")[chosen], return_inverse=True)
+    ids = part.integers("stack_id")[chosen]
+    stacks, inverse, count = np.unique(ids, return_inverse=True, return_counts=True)
     weights = np.bincount(inverse, np.asarray(part.array("weight").fill_null(1.0))[chosen], len(stacks))
     found = [
         (paths[stack], weight)
         for stack, weight in zip(stacks.tolist(), weights.tolist(), strict=True)
         if paths.get(stack)
     ]
-    exported.leave_out(len(stacks) - len(found), "stacks that the session does not describe")
-    exported.rows = len(chosen)
+    none = int((ids == timeline.NONE).sum())
+    exported.leave_out(
+        none, "samples without a stack: no Python function ran, or its frames could not be read"
+    )
+    known = np.array([stack == timeline.NONE or bool(paths.get(stack)) for stack in stacks.tolist()], bool)
+    lost = int(count[~known].sum())
+    exported.leave_out(lost, "samples whose stack is not in the session")
+    exported.rows = len(chosen) - none - lost
     return [path for path, _ in found], np.array([weight for _, weight in found])
 
 

@@ -8,9 +8,10 @@ from topsprof.reports.model import Report, column
 REPORT = Report(
     "gc_sum",
     "Garbage Collection Summary",
-    "Pauses in which a thread collected garbage, by thread and the function that set it off, from samples: "
-    "shorter ones than the time between two samples may be missing.",
-    requires=("sample",),
+    "Pauses in which a thread collected garbage, by generation, thread and the function that set it off, "
+    "from samples: each is known to the time between two samples, and shorter ones are met by chance, so "
+    "that totals are right where there are many. How many there were: counter_sum, 'garbage collections'.",
+    requires=("gc",),
     columns=(
         column("Time (%)", "percent"),
         column("Total Time", "time"),
@@ -18,26 +19,16 @@ REPORT = Report(
         column("Avg", "time_mean"),
         column("Min", "time"),
         column("Max", "time"),
+        column("Generation", "count"),
         column("Thread", rank=1),
         column("Name", rank=0),
     ),
     sql=f"""
-        WITH {THREADS}, marked AS (
-            SELECT start_ns, weight, process_id, thread_id, gc, stack_id,
-                   CASE WHEN gc AND NOT coalesce(lag(gc) OVER w, false) THEN 1 ELSE 0 END AS begins
-            FROM {{sample}} WHERE gc IS NOT NULL
-            WINDOW w AS (PARTITION BY process_id, thread_id ORDER BY start_ns)
-        ), numbered AS (
-            SELECT *, sum(begins) OVER (PARTITION BY process_id, thread_id ORDER BY start_ns ROWS UNBOUNDED
-                                        PRECEDING) AS pause FROM marked
-        ), pauses AS (
-            SELECT process_id, thread_id, pause, sum(weight) AS ns, arg_min(stack_id, start_ns) AS stack_id
-            FROM numbered WHERE gc GROUP BY process_id, thread_id, pause
-        )
-        SELECT coalesce(100 * sum(ns) / nullif(sum(sum(ns)) OVER (), 0), 0),
-               round(sum(ns))::HUGEINT, count(*), avg(ns), round(min(ns))::HUGEINT, round(max(ns))::HUGEINT,
-               title, stack.name::VARCHAR AS function
-        FROM pauses LEFT JOIN titled USING (process_id, thread_id) LEFT JOIN stack USING (stack_id)
-        GROUP BY title, function ORDER BY 2 DESC, title, function
+        WITH {THREADS}
+        SELECT coalesce(100 * sum(duration_ns) / nullif(sum(sum(duration_ns)) OVER (), 0), 0),
+               sum(duration_ns)::HUGEINT, count(*), avg(duration_ns), min(duration_ns), max(duration_ns),
+               generation, title, stack.name::VARCHAR AS function
+        FROM {{gc}} gc LEFT JOIN titled USING (process_id, thread_id) LEFT JOIN stack USING (stack_id)
+        GROUP BY generation, title, function ORDER BY 2 DESC, generation, title, function
     """,
 )

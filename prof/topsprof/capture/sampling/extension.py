@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol, cast
 from tops_kit import extension
 from tops_kit.errors import UserError
 
-_INTERFACE: Final = 1  # of _sampler.c, which says when to raise it
+_INTERFACE: Final = 2  # of _sampler.c, which says when to raise it
 
 
 class Process(Protocol):

@@ -78,6 +78,7 @@ def layout_of(version_hex: int, runtime_head: bytes) -> dict[str, int]:
     version = f"{version_hex >> 24}.{version_hex >> 16 & 255}"
     if version_hex < 0x030B0000:
         raise UserError(f"Python {version} is too old to be sampled: 3.11 or later is needed")
+    known = table(version)
     if version_hex >= 0x030D0000:
         cookie, told_version, free_threaded = struct.unpack_from("<8sQQ", runtime_head)
         if cookie != COOKIE:
@@ -92,5 +93,5 @@ def layout_of(version_hex: int, runtime_head: bytes) -> dict[str, int]:
             raise UserError(
                 f"this Python {version} contradicts its table of debug offsets: use a released one"
             )
-        return {**table(version), **told(runtime_head)}
-    return table(version)
+        return {**known, **told(runtime_head)}
+    return known

@@ -23,6 +23,8 @@ static void runtime(void)
     AT("interp_id", PyInterpreterState, id);
     AT("interp_threads_head", PyInterpreterState, threads.head);
     AT("interp_collecting", PyInterpreterState, gc.collecting);
+    AT("interp_collections", PyInterpreterState, gc.generation_stats[0].collections);
+    NUMBER("collections_step", sizeof(struct gc_generation_stats));
 #if PY_VERSION_HEX >= 0x030C0000
     NUMBER("runtime_gil", -1);
     AT("interp_gil", PyInterpreterState, ceval.gil);

@@ -38,6 +38,7 @@ void process_end(process *p)
     stacks_end(&p->stacks);
     tasks_end(&p->tasks);
     rows_end(&p->rows);
+    free(p->pauses.pauses);
     walker_end(&p->walker);
     free(p->interps);
     free(p->threads);
@@ -181,8 +182,7 @@ enum walk_result thread_look(process *p, py_thread *t, sample_row *row, os_state
     if (on_gil) {
         row->state = STATE_GIL;
         row->wait = FOR_GIL;
-        for (int k = 0; k < p->thread_count; k++)
-            if (p->threads[k]->state == interp->holder) row->holder = p->threads[k]->tid;
+        row->holder = holder_of(p, interp);
     }
     if (want_pointer) name_native(p, t, row, os);
     if (walked == WALK_OK) {
@@ -298,6 +298,8 @@ static bool sample(process *p, py_thread *t, int64_t now_ns, bool *gone)
         p->counts.unresolved++;
     }
     p->counts.gc += (row.flags & FLAG_GC) != 0;
+    py_interp *interp = row.flags & FLAG_GC ? interp_of(p, t) : NULL;
+    if (interp) pauses_stack(&interp->gc, t->state, row.stack);
     row.time_ns = now_ns;
     int64_t active = share_of_new(p, t, elapsed, asked == OS_OK && t->ran_known ? (int64_t)(ran_ns - t->ran_ns) : -1, os.running);
     bool ok = active == elapsed || extend(p, t, now_ns - active, elapsed - active);
@@ -338,6 +340,12 @@ bool process_tick(process *p, int64_t now_ns)
         if (!process_scan(p)) return false;
         if (!interps_read(p, &changed)) return false;
     }
+    for (int k = 0; k < p->interp_count; k++) {
+        py_interp *interp = &p->interps[k];
+        int32_t tid = interp->collecting && interp->locked ? holder_of(p, interp) : 0;
+        pauses_tick(&p->pauses, &interp->gc, interp->collecting, interp->holder, tid, now_ns);
+    }
+    p->pauses.tick_ns = now_ns;
     for (int k = 0; ok && k < p->thread_count; k++) {
         bool gone = false;
         if (!is_due(p, p->threads[k])) continue;

@@ -2,6 +2,7 @@
 #ifndef TOPSPROF_PROCESS_H
 #define TOPSPROF_PROCESS_H
 #include "kernel.h"
+#include "pauses.h"
 #include "rows.h"
 #include "tasks.h"
 #include <pthread.h>
@@ -10,6 +11,7 @@ typedef struct {
     uint64_t address, next, head, gil, holder;
     int64_t id;
     bool locked, collecting, seen;
+    gc_watch gc;
 } py_interp;
 
 typedef struct {
@@ -44,6 +46,7 @@ typedef struct process {
     stack_tree stacks;
     task_table tasks;
     sample_rows rows;
+    pause_list pauses;
     walker walker;
     py_interp *interps;
     int interp_count, interp_room;
@@ -78,6 +81,7 @@ bool interps_read(process *p, bool *changed);
 bool threads_scan(process *p);
 void thread_drop(process *p, int index);
 py_interp *interp_of(process *p, const py_thread *t);
+int32_t holder_of(const process *p, const py_interp *interp);     /* the thread that has the GIL; 0: not known */
 
 /* Looks at one thread now, without a row: state, frames (left in the walker) and task. */
 enum walk_result thread_look(process *p, py_thread *t, sample_row *row, os_state *os, bool want_pointer);

@@ -314,6 +314,22 @@ static bool give_names(PyObject *to, process *p)
         give(to, "first_stack", PyLong_FromLong(p->given_stacks));
 }
 
+/* "pauses": a list of (begin, end, thread, stack, generation); "collections": how many of each generation there were, of all interpreters */
+static bool give_pauses(PyObject *to, process *p)
+{
+    PyObject *list = PyList_New(0);
+    uint64_t total[GC_GENERATIONS] = {0};
+    for (int k = 0; p->end != LIVES && k < p->interp_count; k++) pauses_end(&p->pauses, &p->interps[k].gc);
+    for (int32_t k = 0; list && k < p->pauses.count; k++) {
+        const gc_pause *pause = &p->pauses.pauses[k];
+        if (!append(list, Py_BuildValue("LLiii", (long long)pause->begin_ns, (long long)pause->end_ns, pause->tid, pause->stack,
+                                        pause->generation))) Py_CLEAR(list);
+    }
+    for (int k = 0; k < p->interp_count; k++)
+        for (int g = 0; g < GC_GENERATIONS; g++) total[g] += p->interps[k].gc.counted[g];
+    return give(to, "pauses", list) && give(to, "collections", Py_BuildValue("KKK", total[0], total[1], total[2]));
+}
+
 /* take() -> what was sampled since the last call: see sampler.Batch */
 static PyObject *process_take(PyObject *object, PyObject *unused)
 {
@@ -322,8 +338,8 @@ static PyObject *process_take(PyObject *object, PyObject *unused)
     process *p = &self->p;
     PyObject *found = PyDict_New();
     lock(self);
-    if (found && give_rows(found, &p->rows) && give_names(found, p)) {
-        p->rows.count = 0;
+    if (found && give_rows(found, &p->rows) && give_names(found, p) && give_pauses(found, p)) {
+        p->rows.count = p->pauses.count = 0;
         p->takes++;
         p->given_codes = p->codes.count;
         p->given_tasks = p->tasks.count;
@@ -349,6 +365,7 @@ static PyObject *process_counts_of(PyObject *object, PyObject *unused)
 #undef N
     if (found && !(give(found, "reads", PyLong_FromUnsignedLongLong(p->from.reads)) &&
                    give(found, "codes_replaced", PyLong_FromUnsignedLongLong(p->codes.replaced)) &&
+                   give(found, "pauses_lost", PyLong_FromUnsignedLongLong(p->pauses.lost)) &&
                    give(found, "codes_lost", PyLong_FromUnsignedLongLong(p->codes.lost)) &&
                    give(found, "threads", PyLong_FromLong(p->thread_count)) && give(found, "rows", PyLong_FromLong(p->rows.count)) &&
                    give(found, "tasks_wanted", PyBool_FromLong(p->tasks.wanted)) && give(found, "perf_denied", PyBool_FromLong(p->perf_denied)))) Py_CLEAR(found);

@@ -8,7 +8,7 @@
 
 /* What the loop needs of a layout (layout-X.Y.toml); `objects.py` uses the others. */
 #define LAYOUT_FIELDS(F) \
-    F(runtime_interp_head) F(interp_next) F(interp_id) F(interp_threads_head) F(interp_collecting) F(runtime_gil) F(interp_gil) \
+    F(runtime_interp_head) F(interp_next) F(interp_id) F(interp_threads_head) F(interp_collecting) F(interp_collections) F(collections_step) F(runtime_gil) F(interp_gil) \
     F(gil_holder) F(gil_locked) F(gil_cond) F(gil_size) F(thread_next) F(thread_interp) F(thread_cframe) F(cframe_frame) \
     F(thread_frame) F(thread_ident) F(thread_tid) F(thread_chunk) F(thread_top) F(chunk_previous) F(chunk_size) F(chunk_used) \
     F(chunk_data) F(frame_code) F(frame_instr) F(frame_previous) F(frame_owner) F(frame_locals) F(code_size) F(code_length) \

@@ -74,6 +74,11 @@ class Batch:
     natives: list[tuple[int, NativeCode]]
     """Ids of machine code. Where it `evaluates_python` the interpreter itself ran: no native code of note."""
     task_names: list[tuple[int, str]]
+    pauses: list[tuple[int, int, int, int, int]]
+    """Garbage collections that ended: begin and end (ns, CLOCK_MONOTONIC), thread (0: not known), stack id,
+    generation (-1: not known). Each is known to one tick; shorter ones are met by chance."""
+    collections: tuple[int, int, int]
+    """How many collections of each generation there were since the process began, short ones, too."""
 
     def __len__(self) -> int:
         return len(self.tid)
@@ -136,6 +141,8 @@ class Sampler:
             ],
             natives=list(enumerate(self._natives.name(pointers), first)),
             task_names=[(each[0], each[1]) for each in taken["tasks"]],
+            pauses=taken["pauses"],
+            collections=taken["collections"],
         )
 
     def counts(self) -> dict[str, int]:

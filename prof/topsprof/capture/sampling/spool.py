@@ -19,7 +19,7 @@ from topsprof.capture.sampling.sampler import Batch, Sampler
 
 _MOST_PENDING: Final = 2000
 """Chunks that may wait for a collector that has stopped: ten minutes of one process. More are dropped."""
-_COUNTED: Final = ("unresolved", "rows_lost")
+_COUNTED: Final = ("unresolved", "rows_lost", "pauses_lost")
 
 
 @dataclass
@@ -59,7 +59,7 @@ class Spool:
             (number, "" if native.evaluates_python else str(native)) for number, native in batch.natives
         )
         source.tasks.update(batch.task_names)
-        if not len(batch) and not len(batch.stacks):
+        if not len(batch) and not len(batch.stacks) and not batch.pauses:
             return
         tids = set(batch.tid)
         if tids - source.threads.keys():
@@ -88,6 +88,7 @@ class Spool:
             "states": self._states,
             "waits": self._waits,
             "counts": self._counts(source),
+            "gc": {"pauses": batch.pauses, "collections": batch.collections},
             "argv": json.dumps(source.command),
             "python": f"CPython {target.version}",
             "host": platform.node(),

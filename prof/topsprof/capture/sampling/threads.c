@@ -16,6 +16,13 @@ py_interp *interp_of(process *p, const py_thread *t)
     return NULL;
 }
 
+int32_t holder_of(const process *p, const py_interp *interp)
+{
+    for (int k = 0; interp->holder && k < p->thread_count; k++)
+        if (p->threads[k]->state == interp->holder) return p->threads[k]->tid;
+    return 0;
+}
+
 static bool add_interp(process *p, uint64_t address)
 {
     if (p->interp_count == p->interp_room) {
@@ -35,6 +42,7 @@ static bool list_interps(process *p)
     const py_layout *at = &p->from.at;
     uint64_t address = 0;
     if (!remote_read(&p->from, p->from.runtime + (uint64_t)at->runtime_interp_head, &address, 8)) return false;
+    for (int k = 0; k < p->interp_count; k++) pauses_end(&p->pauses, &p->interps[k].gc);
     p->interp_count = 0;
     while (address && p->interp_count < INTERPRETERS_MAX) {
         if (!plausible(address) || !add_interp(p, address)) return false;
@@ -56,8 +64,9 @@ bool interps_read(process *p, bool *changed)
     enum { PARTS = 2, MANY = 64, GIL_BLOCK = 64 };
     const py_layout *at = &p->from.at;
     int64_t first = at->interp_next, last = at->interp_next;
-    const int64_t fields[] = {at->interp_threads_head, at->interp_collecting};
-    for (int k = 0; k < 2; k++) {
+    const int64_t fields[] = {at->interp_threads_head, at->interp_collecting, at->interp_collections,
+                              at->interp_collections + (GC_GENERATIONS - 1) * at->collections_step};
+    for (int k = 0; k < 4; k++) {
         if (fields[k] < first) first = fields[k];
         if (fields[k] > last) last = fields[k];
     }
@@ -84,6 +93,8 @@ bool interps_read(process *p, bool *changed)
         interp->holder = word_at(gils[k], 0);
         interp->locked = int_at(gils[k], at->gil_locked - at->gil_holder) == 1;
         interp->collecting = int_at(blocks[k], at->interp_collecting - first) != 0;
+        for (int g = 0; g < GC_GENERATIONS; g++)
+            interp->gc.now[g] = word_at(blocks[k], at->interp_collections + g * at->collections_step - first);
     }
     return true;
 }
