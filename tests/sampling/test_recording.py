@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -259,3 +260,19 @@ def test_pprof_has_the_stacks_and_their_time(mixed: Path, tmp_path: Path) -> Non
     assert {"hot", "cold"} <= leaves
     expected = sum(row["weight"] for row in rows(mixed) if row["stack_id"] is not None)
     assert total == pytest.approx(expected, rel=1e-6)
+
+
+def test_samples_stay_on_the_machines_clock_where_the_model_has_its_own(tmp_path: Path) -> None:
+    code = "import time\nwhile time.process_time() < 0.5:\n    sum(range(1000))\n"
+    begin = time.monotonic_ns()
+    done = subprocess.run(
+        [sys.executable, "-m", "topsprof", "run", "-o", "model", "--", sys.executable, "-c", code],
+        cwd=tmp_path, env=os.environ | {"TOPS_CLOCK": "model"}, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    took = time.monotonic_ns() - begin
+    assert done.returncode == 0, done.stderr
+    found = rows(tmp_path / "model.topsprof")
+    times = [row["start_ns"] for row in found]
+    assert 0 <= min(times) <= max(times) < took  # ns since the recording began, of a clock that goes on
+    assert times == sorted(times)
+    assert 0 < sum(row["weight"] for row in found) < took

@@ -126,6 +126,8 @@ def trace_names(text: str) -> tuple[str, ...]:
             raise UserError(
                 f"-t {word}: this version can't record '{word}' yet; it records {', '.join(KNOWN_TRACES)}"
             )
+        if name in ("sample", "samples", "sampling"):
+            raise UserError(f"-t {word}: samples are asked for by --sample HZ, beside -t or without it")
         if name not in KNOWN_TRACES:
             raise UserError(f"-t {word}: unknown; this version records {', '.join(KNOWN_TRACES)}")
         if name not in names:

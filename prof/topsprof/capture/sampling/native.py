@@ -11,6 +11,7 @@ from typing import Final
 
 from topsprof.capture.sampling import extension
 from topsprof.capture.sampling.maps import Mapping, bias, openable, read_maps
+from topsprof.capture.sampling.symbols import readable
 
 _EVALUATION: Final = ("_PyEval_", "PyEval_", "_PyFunction_Vectorcall", "_PyFrame_", "_PyThreadState_")
 """Functions that run Python code themselves: to stand in one is to run Python, not native code."""
@@ -34,7 +35,7 @@ class NativeCode:
         return self.symbol.startswith(_EVALUATION)
 
     def __str__(self) -> str:
-        return f"{self.library}!{self.symbol}" if self.symbol else self.library
+        return f"{self.library}!{readable(self.symbol)}" if self.symbol else self.library
 
 
 class NativeNames:
