@@ -22,7 +22,14 @@ from topsprof_start import main
 version, free_threaded = int(sys.argv[1], 16), int(sys.argv[2])
 head = struct.pack("<8sQQ", layouts.COOKIE, version, free_threaded)
 true_layout_of = layouts.layout_of
-layouts.layout_of = lambda _, runtime_head: true_layout_of(version, head + runtime_head[len(head):])
+
+
+def layout_of(_, runtime_head):
+    open("asked", "w").close()
+    return true_layout_of(version, head + runtime_head[len(head):])
+
+
+layouts.layout_of = layout_of
 sys.argv[1:] = sys.argv[3:]
 sys.exit(main())
 """
@@ -65,7 +72,10 @@ def test_attach_and_dump_refuse(
 def test_run_goes_on_without_samples_and_says_so(
     version: str, free_threaded: str, message: str, faked: Any, tmp_path: Path
 ) -> None:
-    program = "import time, topstx\nwith topstx.annotate('work'):\n    time.sleep(1.5)\nprint('done')"
+    program = (
+        "import os, topstx\nwith topstx.annotate('work'):\n"
+        "    while not os.path.exists('asked'):\n        pass\nprint('done')"
+    )
     done = faked(version, free_threaded, "run", "-o", "a", "--sample", "100", "-t", "topstx", "--",
                  sys.executable, "-c", program)  # fmt: skip
     assert done.returncode == 0 and done.stdout == "done\n"
