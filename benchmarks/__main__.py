@@ -25,6 +25,7 @@ NAMES = {
     "calls": "benchmarks.python_calls",
     "python": "benchmarks.python_sampling",
     "pymem": "benchmarks.python_memory",
+    "osrt": "benchmarks.osrt",
 }
 
 

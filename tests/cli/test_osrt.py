@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -53,7 +54,7 @@ int main(void) {
     static char data[5000];
     struct timespec pause = {0, 20000000};
     int fd = open("data.bin", O_RDWR | O_CREAT | O_TRUNC, 0600);
-    if (write(fd, data, sizeof data) != sizeof data || pread(fd, data, 9999, 1000) != 4000) return 1;
+    if (write(fd, data, sizeof data) != sizeof data || pread(fd, data, 4500, 1000) != 4000) return 1;
     errno = 77;
     if (nanosleep(&pause, NULL) || errno != 77) return 2;
     if (close(fd)) return 3;
@@ -88,6 +89,11 @@ def test_a_c_program(cli: Any, compiled: Compile) -> None:
     out = cli("stats", "a.topsprof", "-r", "osrt_sum", "-f", "csv").stdout
     head, first, *_ = out.splitlines()
     assert head.startswith("Time (%),Total Time (ns),Num Calls,Avg (ns)") and first.endswith("nanosleep")
+    out = cli("stats", "a.topsprof", "-r", "osrt_target_sum", "-f", "json").stdout
+    (told,) = [
+        row for row in json.loads(out)["osrt_target_sum"] if row["Target"] == path and row["Name"] == "write"
+    ]
+    assert (told["Num Calls"], told["Total (MB)"], told["Failed"]) == (1, 0.005, 0)
     trace = cli("export", "a.topsprof", "-t", "chrome", "-o", "a.json")
     assert trace.returncode == 0 and '"nanosleep"' in (cli.cwd / "a.json").read_text()
 
@@ -155,3 +161,5 @@ int main(void) {
     assert sum(row["calls"] for row in short) + len(recorded) == 1_000_000
     assert sum(row["size_bytes"] for row in short) + 5 * len(recorded) == 5_000_000
     assert sum(row["total_ns"] for row in short) > 1_000_000
+    out = cli("stats", "a.topsprof", "-r", "osrt_short_sum", "-f", "csv").stdout
+    assert any(line.endswith(",write") for line in out.splitlines())
