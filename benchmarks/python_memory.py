@@ -19,7 +19,7 @@ DESCRIPTION = "cost of sampling the memory of a program, against tracemalloc, me
 
 _PAIRS = 10
 _OBJECTS = 10_000_000
-_BAR = 1.15
+_BAR = 1.10
 _KNOWN_MB = 200.0
 _ERROR_BAR = 0.10
 
