@@ -136,7 +136,9 @@ class SamplingService:
         try:
             sampler = Sampler(candidate.pid)
         except NotPythonError as error:
-            if process_table.start_time(candidate.pid) is not None:  # else what was known of it stands
+            # What was known of it stands where it has ended, or just ends: its memory goes first.
+            _, is_python = self.problems.get(candidate.pid, ("", False))
+            if not is_python and process_table.start_time(candidate.pid) is not None:
                 self.problems[candidate.pid] = str(error), False
             candidate.postpone(now)
             return
