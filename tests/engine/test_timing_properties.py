@@ -172,16 +172,13 @@ def test_all_speeds_times_k_divide_the_time_by_k(launch: tuple[list[Any], int], 
 
 @given(symmetric_launches(), st.sampled_from([1.01, 1.5, 2.0, 4.0]), st.data())
 @settings(max_examples=100, deadline=None)
-def test_more_bandwidth_makes_threads_that_do_the_same_no_slower(
+def test_more_bandwidth_is_never_slower_for_threads_that_do_the_same(
     launch: tuple[list[Any], int], factor: float, data: st.DataObject
 ) -> None:
     traces, block_threads = launch
     names = data.draw(st.sampled_from([("port",), ("l2",), ("link",), ("l3",), ("port", "l2", "link", "l3")]))
     more = replace(S60, **{name: getattr(S60, name) * factor for name in names})
-    block = traces[:block_threads]
-    assert replay(block, block_threads, more).cycles <= replay(block, block_threads, S60).cycles
-    # Blocks begin one after another, so that bursts of two can meet that did not (docs/cost-model.md).
-    assert replay(traces, block_threads, more).cycles <= 1.01 * replay(traces, block_threads, S60).cycles
+    assert replay(traces, block_threads, more).cycles <= replay(traces, block_threads, S60).cycles
 
 
 @given(symmetric_launches())
